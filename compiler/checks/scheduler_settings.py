@@ -240,7 +240,8 @@ def unread_queue_fields(check_input: CheckInput) -> Iterator[Finding]:
     the guarantee's own, as Volcano's admission asks, is not a breach. Where the repository has nodes and no
     scheduler configuration, Volcano's own is planned for, which has proportion and not capacity. Fix: enable the
     plugin, or remove the field."""
-    if not check_input.schedulers and check_input.specs.nodes:
+    failed = (check_input.failed_names(kind) for kind in ("SchedulerConfiguration.gangplan.dev", "ConfigMap."))
+    if not check_input.schedulers and check_input.specs.nodes and not any(failed):
         for queue in [queue for queue in check_input.specs.queues if _is_deserved_above_guarantee(queue)][:1]:
             message = "no plugin reads deserved: without a scheduler configuration Volcano's own holds, with proportion"
             yield Finding(queue.document, ("spec", "deserved"), message, "add a configuration with the plugin capacity")
@@ -323,8 +324,10 @@ def unasked_queue_plugin(check_input: CheckInput) -> Iterator[Finding]:
                     named = " and ".join(sorted(asked))
                     where = "in a later tier, " if unasked[0] in voters else ""
                     message = f"{action} asks {named}, and not {unasked[0]} {where}whom it may evict"
-                    queue_plugin = unasked[0] if unasked[0] in voters else "capacity"
-                    yield Finding(spec.document, path, message, f"put {named} and {queue_plugin} into one tier")
+                    help = f"put {named} and {unasked[0]} into one tier"
+                    if unasked[0] not in voters:
+                        help = f"use reclaim, or capacity in place of {unasked[0]}, in the tier of {named}"
+                    yield Finding(spec.document, path, message, help)
 
 
 _RECLAIMING_ACTIONS = (("reclaim", RECLAIM_VOTERS, "enableReclaimable"), ("gangreclaim", GANG_ACTION_VOTERS, ""))

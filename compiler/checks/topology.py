@@ -142,7 +142,8 @@ def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     configuration, and declare HyperNodes, or topology of a NodePool."""
     specs = check_input.specs
     scheduler = specs.scheduler
-    for gang in check_input.jobs if specs.nodes and not specs.hypernodes else ():
+    has_none = specs.nodes and not specs.hypernodes and not check_input.failed_names("HyperNode.topology.volcano.sh")
+    for gang in check_input.jobs if has_none else ():
         if gang.topology is not None and gang.topology.mode == "hard":
             message = "the repository has no HyperNode, so nothing keeps these pods close to each other"
             help = "declare HyperNodes, or topology of a NodePool"

@@ -31,7 +31,7 @@ def file_entry(parsed: ParsedFile) -> Entry | None:
     out = io.BytesIO()
     try:
         pickle.dump(heads, out, pickle.HIGHEST_PROTOCOL)
-        _Pickler(out, documents).dump((parsed.diagnostics, parsed.readings, parsed.claim))
+        _Pickler(out, documents).dump((parsed.diagnostics, parsed.readings, parsed.claim, parsed.unreadable))
     except (pickle.PicklingError, AttributeError, TypeError, RecursionError):
         return None
     return out.getvalue(), None
@@ -65,9 +65,9 @@ def _file_of(stream: io.BytesIO, make_document: Callable[[int, Any], Document]) 
     """Return the file of the first part of an entry. make_document: index and head of a document -> the document."""
     heads = pickle.load(stream)  # noqa: S301  # of this user and this code (reading_cache)
     documents = [make_document(at, head) for at, (head, _) in enumerate(heads)]
-    diagnostics, readings, claim = _Unpickler(stream, documents).load()
+    diagnostics, *others = _Unpickler(stream, documents).load()
     failed = (failure for _, failure in heads)
-    return ParsedFile(list(zip(documents, failed, strict=True)), diagnostics, readings, claim)
+    return ParsedFile(list(zip(documents, failed, strict=True)), diagnostics, *others)
 
 
 def _head(document: Document) -> tuple[Any, ...]:

@@ -103,6 +103,7 @@ class DocumentCollector:
         own = dict.fromkeys(range(len(documents))) if assignment is None else assignment.own_documents(documents)
         if own or not documents:
             self.diagnostics += parsed.diagnostics
+            self.rejected |= {document.identity: document for document in parsed.unreadable}
         for at, document in enumerate(documents):
             if at in own:
                 refusal = own[at]

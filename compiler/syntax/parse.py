@@ -27,6 +27,16 @@ NOT_AN_OBJECT = declare_rule("GP118", "error")
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLOCK_SCALAR = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")
+_IN_METADATA = r"^metadata:[^\n]*(?:\n[ \t]+[^\n]*)*?[{, \t]%s:[ \t]*[\"']?([\w.-]+)"
+_API_VERSION, _KIND, _NAME, _NAMESPACE = (
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^apiVersion:[ \t]*[\"']?([\w./-]+)",
+        r"^kind:[ \t]*[\"']?(\w+)",
+        _IN_METADATA % "name",
+        _IN_METADATA % "namespace",
+    )
+)
 _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 
 
@@ -34,16 +44,23 @@ _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 class ParsedFile:
     """The documents of one file, each with whether its text has an error, and the diagnostics of the file. readings:
     index of a document -> its reading (`compiler.reading.one_document`). claim: the claims on jobs of a Cluster among
-    them (`compiler.reading.assignment`). Both are cached here."""
+    them (`compiler.reading.assignment`). Both are cached here. unreadable: the objects of which only the name is known,
+    since their text is not YAML: what refers to them must not miss them."""
 
     documents: list[tuple[Document, bool]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     readings: dict[int, Any] = field(default_factory=dict)
     claim: Any = None
+    unreadable: list[Document] = field(default_factory=list)
 
     def add(self, documents: Iterable[tuple[Document, bool]]) -> None:
         """Add documents, each with whether its text has an error."""
         self.documents += documents
+
+    def add_unreadable(self, document: Document, first: int) -> None:
+        """Add an object of which only the name is known, as that of the diagnostics from number `first` on."""
+        self.unreadable.append(document)
+        self.diagnostics[first:] = [replace(each, object=document.display_name) for each in self.diagnostics[first:]]
 
     def report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
@@ -99,14 +116,28 @@ def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) ->
         )
     for line, part in _document_texts(text):
         with guarded(Place(Position(file, line, 1)), out.report):
-            reader = YamlReader(file, line, part, out.diagnostics)
-            for data in reader.load_data():
+            reader, first = YamlReader(file, line, part, out.diagnostics), len(out.diagnostics)
+            texts = list(reader.load_data())
+            for data in texts:
                 _add_objects(data, reader, out, adopt)
+            if not texts and (header := _header(part)) is not None:
+                out.add_unreadable(Document(file, line, part, header, {}), first)
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
         out.report(
             EMPTY_FILE.diagnostic(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")
         )
     return out
+
+
+def _header(text: str) -> dict[str, Any] | None:
+    """Return apiVersion, kind and name of an object whose text is not YAML; None where they cannot be made out."""
+    found = [pattern.search(text) for pattern in (_API_VERSION, _KIND, _NAME)]
+    if not all(found):
+        return None
+    version, kind, name = (each.group(1) for each in found if each)
+    namespace = _NAMESPACE.search(text)
+    metadata = {"name": name, "namespace": namespace.group(1) if namespace else ""}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata}
 
 
 def _encoding_diagnostic(file: str, content: bytes, problem: UnicodeDecodeError) -> Diagnostic:

@@ -25,8 +25,8 @@ _STARTING_AGAIN: frozenset[JobEffect] = frozenset(("restarts", "moves", "starts"
 class JobChange:
     """The effect on one job. why: in a sentence. decision: in the newer revision that has the job. before, after: its
     pods. is_new: the job is not in the base. treatment: how an edit takes effect. sources: the place of the cause in
-    the new revision, if it is a field of it. code: of the reason. never: it can never start as written, and could
-    before."""
+    the new revision, if it is a field of it. code: of the reason. never: it can never start (again) as written, and
+    could before."""
 
     effect: JobEffect
     why: str
@@ -101,11 +101,21 @@ def job_changes(
         found = _JobComparison(former, shown, edit, treated.get(key), nodes, key in could_never).change()
         if found is not None:
             preemptors = [by_name[name] for name in decision.evicted_for if name in by_name]
-            yield replace(found, sources=_sources(found, shown, edit, preemptors))
+            found = replace(found, sources=_sources(found, shown, edit, preemptors))
+            is_lost = found.effect == "evicted" and key in can_never and key not in could_never
+            yield _for_good(found, can_never[key]) if is_lost else found
     renamed = _renamed_jobs(base.specs, head.specs)
     for key, former in before.items():
         if key not in after:
             yield _removal(former, key in removed, renamed.get(key, ""))
+
+
+def _for_good(eviction: JobChange, again: JobDecision) -> JobChange:
+    """Return the eviction of a job that could never start again. again: its decision for the empty cluster."""
+    why = f"{eviction.why}; it could never start again: {first_reason(again)}"
+    reasons = again.reasons[:1]
+    sources = (*(each for reason in reasons for each in reason.sources), *eviction.sources)
+    return replace(eviction, why=why, never=True, sources=sources, code="".join(reason.code for reason in reasons))
 
 
 def _removal(former: JobDecision, is_deleted: bool, new_name: str) -> JobChange:

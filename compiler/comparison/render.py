@@ -262,7 +262,7 @@ def _job_sections(jobs: Sequence[JobChange], effects: Sequence[JobEffect]) -> It
     for effect in effects:
         found = [job for job in jobs if job.effect == effect]
         title = f"{'Jobs that' if len(found) > 1 else 'Job that'} {VERBS[effect][len(found) > 1]}"
-        yield _Section(title, [_job_row(job) for job in found], is_open=effect == "never")
+        yield _Section(title, [_job_row(job) for job in found], is_open=any(job.never for job in found))
 
 
 def _job_row(job: JobChange) -> str:

@@ -211,6 +211,19 @@ def test_a_queue_that_shrinks_and_a_scheduler_that_reclaims_are_said() -> None:
     assert {each.name for each in comparison.queues} == {"a", "b"}
 
 
+def test_an_evicted_job_that_could_never_start_again_is_said_to_be_lost() -> None:
+    queues = queue("a", capability=8, deserved=8) + "---\n" + queue("b", deserved=24)
+    base = {**BASE, "cluster-specs/demo/scheduler.yaml": RECLAIMING}
+    head = {"cluster-specs/demo/queues.yaml": queues, "jobs/b.yaml": job("b", 3, queue="b")}
+    comparison = changes(base, {**base, **head})
+    lost = [each for each in comparison.jobs if each.effect == "evicted"]
+    assert lost
+    assert {each.never for each in lost if each.name != "ns/three"} == {True}
+    assert "it makes room for ns/b; it could never start again: queue a may never hold more than 8" in lost[0].why
+    assert comparison.fails("never-starts")
+    assert "<details open><summary>Job" in comparison_markdown([comparison], "x", "y")
+
+
 def test_plugins_flags_and_arguments_are_compared() -> None:
     head = SCHEDULER.replace("{name: gang}", "{name: gang, enablePreemptable: false}").replace(
         "{name: nodeorder}", "{name: binpack, arguments: {binpack.weight: 10}}"

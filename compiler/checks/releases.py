@@ -71,8 +71,9 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
     """The kind, field, annotation, plugin or argument came with a later release than `volcano` of the Cluster names.
     The API server refuses a kind and drops a field; the scheduler ignores the others silently. A NamespaceQueue also
     needs Volcano's feature gate, `namespaceQueues: true` of the Cluster. A field that a later release replaced is a
-    warning, and so is an annotation of a design that no release has. In the repository of a tenant, which has no
-    Cluster, it is a warning. Fix: remove it, or upgrade Volcano and write the release into the Cluster."""
+    warning, and so is an annotation of a design that no release has. Where no Cluster names the release, and for
+    tenants, who have no Cluster, it is a warning unless the gate is needed. Fix: remove it, or upgrade Volcano and
+    write the release into the Cluster."""
     cluster = check_input.specs.cluster
     if check_input.failed_names("Cluster.gangplan.dev"):
         return  # its release may be invalid
@@ -81,6 +82,11 @@ def newer_than_the_cluster(check_input: CheckInput) -> Iterator[Finding]:
             message = f"{what} came with Volcano 1.{since}, and no Cluster names the release that runs"
             help = f'write volcano: "1.{since}" in a Cluster, or see that this release runs'
             yield Finding(document, path, message, help, severity="warning")
+        elif since > cluster.volcano.minor and cluster.is_release_assumed:
+            assumed = f"{cluster.volcano} is assumed, as no Cluster names the release"
+            message = f"{what} came with Volcano 1.{since}; {assumed}"
+            help = f'write volcano: "1.{since}" in the Cluster where it runs, else remove it'
+            yield Finding(document, path, message, help, severity=None if gate else "warning")
         elif since > cluster.volcano.minor:
             message = f"{what} came with Volcano 1.{since}, and cluster {cluster.name} runs {cluster.volcano}"
             is_rejecting = {"annotations", "tiers", "configurations", "plugins"}.isdisjoint(path)

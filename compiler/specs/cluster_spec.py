@@ -131,6 +131,11 @@ class ClusterSpec:
     namespace_queues: bool = False
 
     @property
+    def is_release_assumed(self) -> bool:
+        """Return whether neither the Cluster nor its scheduler names the release of Volcano."""
+        return not self.names_volcano and self.volcano == FIRST_RELEASE
+
+    @property
     def has_namespace_queues(self) -> bool:
         """Return whether its release has NamespaceQueues, and the gate is on."""
         return self.namespace_queues and self.volcano.minor >= NAMESPACE_QUEUES_SINCE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
-from compiler.diagnostics.diagnostic import suggestion
+from compiler.diagnostics.diagnostic import one_of, suggestion
 from compiler.kubernetes import NAMESPACE_NAME_LABEL, labels_of
 from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm
 from compiler.syntax.documents import Document, FieldPath
@@ -72,8 +72,7 @@ def _weak_terms(
         yield Finding(document, (*path, "topologyTierName"), message, suggestion(name, names, "correct the name"))
     if hypernodes and tier is not None and tier not in (*tiers, tiers[-1] + 1):
         message = f"no hypernode has tier {tier}: {effect}"
-        help = f"use one of {', '.join(map(str, tiers))}"
-        yield Finding(document, (*path, "topologyTier"), message, help)
+        yield Finding(document, (*path, "topologyTier"), message, one_of(map(str, tiers)))
     rows = term.namespace_selector.expressions() if term.namespace_selector else ()
     known = namespace_labels(check_input.specs.documents) if rows else {}
     declared = {key for labels in known.values() for key in labels}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from compiler import kubernetes as k8s
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check, checks
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
-from compiler.diagnostics.diagnostic import did_you_mean, suggestion
+from compiler.diagnostics.diagnostic import did_you_mean, one_of, suggestion
 from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kinds.common.limit_ranges import limit_ranges, refusals
 from compiler.specs.gang_spec import GangSpec
@@ -42,7 +42,8 @@ def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
             named.append((name, document, ("spec", "priorityClassName")))
     for name, document, path in named:
         if name not in known and name not in failed:
-            help = suggestion(name, known, f"add the PriorityClass, or use one of {', '.join(sorted(known))}")
+            own = sorted(known - k8s.SYSTEM_PRIORITIES.keys())
+            help = suggestion(name, known, f"add the PriorityClass{f', or {one_of(own)}' if own else ''}")
             yield Finding(document, path, f"there is no priority class {name!r}", help)
 
 
@@ -200,8 +201,10 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
             path = ("spec", "flows", index)
             if is_planned and (space, step.name) not in templates:
                 near = [name for namespace, name in templates if namespace == space]
-                help = suggestion(step.name, sorted(near), "add the JobTemplate")
-                yield Finding(document, (*path, "name"), f"there is no JobTemplate {step.name!r}", help)
+                elsewhere = [namespace for namespace, name in sorted(templates) if name == step.name]
+                add = f"add it, as namespace {elsewhere[0]} has it" if elsewhere else "add the JobTemplate"
+                help = add if elsewhere else suggestion(step.name, sorted(near), add)
+                yield Finding(document, (*path, "name"), f"there is no JobTemplate {step.name!r} in {space}", help)
             for number, target in enumerate(step.awaited):
                 if target not in names:
                     help = suggestion(target, names, "name a step of this flow")

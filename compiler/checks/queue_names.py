@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import to_write
-from compiler.fields.texts import whole_number
+from compiler.fields.texts import dotted_path, whole_number
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kubernetes import GROUP_MIN_MEMBER_ANNOTATION, KAI_QUEUE_LABEL, KUEUE_QUEUE_LABEL, QUEUE_NAME_ANNOTATION
 from compiler.specs.gang_spec import GangSpec
@@ -126,5 +126,6 @@ def _queue_like(gang: GangSpec) -> Iterator[tuple[FieldPath, str]]:
 def _shown(path: FieldPath) -> str:
     """ "spec.queue", "the annotation scheduling.volcano.sh/queue-name"."""
     if len(path) > 1 and path[-2] in ("labels", "annotations"):
-        return f"the {str(path[-2])[:-1]} {path[-1]}"
+        inside = "" if path[:-2] == ("metadata",) else f"in {dotted_path(path[:-1])} "
+        return f"{inside}the {str(path[-2])[:-1]} {path[-1]}"
     return ".".join(map(str, path)) if path else f"the annotation {QUEUE_NAME_ANNOTATION}"

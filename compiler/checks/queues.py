@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.jobs import POD_GROUP
 from compiler.checks.resource_names import near_resource
-from compiler.diagnostics.diagnostic import suggestion
+from compiler.diagnostics.diagnostic import one_of, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEDICATED_DOMAINS_ANNOTATION, DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
 from compiler.specs.gang_spec import GangSpec
@@ -362,7 +362,7 @@ def _as_written(queues: Iterable[str], namespace: str) -> list[str]:
 def _queues_to_name(known: Iterable[str], namespace: str, missing: str) -> str:
     """Return the fix for a workload of the namespace that names a missing queue."""
     names = _as_written(known, namespace)
-    return suggestion(missing, names, f"use one of {', '.join(name for name in names if name != ROOT_QUEUE)}")
+    return suggestion(missing, names, f"add the queue, or {one_of(name for name in names if name != ROOT_QUEUE)}")
 
 
 @check("GP306", "job in a queue that has children", folds=True, on_partial=True)
@@ -400,7 +400,7 @@ def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
     for queue in check_input.specs.queues:
         if queue.dedicated_domains and tree and tier_of(queue.dedicated_domains[1], tree) is None:
             message = f"no hypernode is of tier {queue.dedicated_domains[1]}"
-            yield Finding(queue.document, DOMAINS_PATH, message, f"use one of {', '.join(known)}")
+            yield Finding(queue.document, DOMAINS_PATH, message, one_of(known))
 
 
 @check("GP383", "more domains guaranteed than there are")

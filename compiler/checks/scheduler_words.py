@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.scheduler_settings import actions_of, plugins_by_scheduler, plugins_of
-from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, meant, suggestion, unquoted
+from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, meant, one_of, suggestion, unquoted
 from compiler.fields.duration import go_duration_seconds
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments, moved_argument
 from compiler.volcano.nested_arguments import Category, NestedFlaw, nested_flaws
 from compiler.volcano.scheduler_conf import (
-    CONFIGURATION_KEYS,
     FILE_KEYS,
     HIERARCHY_FLAG,
     HIERARCHY_PLUGINS,
@@ -99,15 +98,15 @@ def _keys_at(spec: SchedulerSpec, path: FieldPath) -> list[str]:
 def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations,
     metrics; plugins. Fix: correct the spelling or the indentation."""
-    for spec in check_input.schedulers:
-        known = CONFIGURATION_KEYS if spec.raw_text is None else FILE_KEYS
-        mappings: list[tuple[FieldPath, tuple[str, ...]]] = [(spec.base_path, known)]
+    texts = (spec for spec in check_input.schedulers if spec.raw_text is not None)  # of others the schema judges
+    for spec in texts:
+        mappings: list[tuple[FieldPath, tuple[str, ...]]] = [(spec.base_path, FILE_KEYS)]
         mappings += [((*spec.base_path, "tiers", index), ("plugins",)) for index in range(len(spec.tiers))]
         for path, allowed in mappings:
             keys = _keys_at(spec, path)
             for key in keys:
                 if key not in allowed:
-                    help, _ = key_suggestion(key, allowed, keys, f"use one of {', '.join(allowed)}")
+                    help, _ = key_suggestion(key, allowed, keys, one_of(allowed))
                     yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
 
 
@@ -233,8 +232,13 @@ def _argument_help(given: _GivenArgument) -> str:
     own = given.name.removeprefix(f"{given.owner}.")
     if own in given.names and own not in present:
         return meant(given.name, own)
+    if whole := next((name for name in given.names if given.name.startswith(f"{name}.")), ""):
+        return "remove it" if whole in present else f"write {whole}: it has no parts"
     if moved := moved_argument(given.owner, given.name):
-        return f"write {moved[1]}, of the plugin {moved[0]}"
+        plugin, argument = moved
+        if (there := find_argument(plugin, argument)) and there.default == str(given.value).lower():
+            return f"remove it: {argument} of the plugin {plugin} is {there.default} by default"
+        return f"write {argument}, of the plugin {plugin}"
     listed = f"the arguments are {', '.join(given.names)}" if given.names else "remove it"
     fallback = listed if len(given.names) <= MAX_LISTED else f"see gangplan explain {given.owner}"
     return key_suggestion(given.name, given.names, present, fallback)[0]

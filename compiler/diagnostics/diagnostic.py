@@ -206,6 +206,18 @@ def suggestion(word: str, known: Iterable[str], fallback: str, more: str = "") -
     return help if is_certain else str(help)
 
 
+_MOST_NAMES = 5
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return the help that one of these names is to be written: the only one, or the first five of several."""
+    first, *others = names
+    if not others:
+        return f"write {first}"
+    more = f" and {len(others) + 1 - _MOST_NAMES} more" if len(others) >= _MOST_NAMES else ""
+    return f"use one of {', '.join((first, *others)[:_MOST_NAMES])}{more}"
+
+
 def meant(word: str, right: str, help: str = "") -> str:
     """Return the help on a word instead of which another was meant."""
     return Help(help or f"did you mean {right!r}?", Edit(right, word))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from compiler.diagnostics.diagnostic import Rule, Severity, key_suggestion, suggestion, to_write, unquoted
+from compiler.diagnostics.diagnostic import Rule, Severity, key_suggestion, one_of, suggestion, to_write, unquoted
 from compiler.fields.duration import parse_duration
 from compiler.fields.models import (
     BAD_NAME,
@@ -138,7 +138,7 @@ class _Walk:
             return
         names = sorted(properties)
         is_list_short = 0 < len(names) <= _MAX_SHOWN_NAMES and data[str(path[-1])] is not None
-        known = f"use one of {', '.join(names)}" if is_list_short else "remove it"
+        known = one_of(names) if is_list_short else "remove it"
         help, near = key_suggestion(str(path[-1]), names, data, known)
         is_like = help.startswith(("did you mean", "remove it: "))
         is_further_in = any(path[-1] in self._nodes[index].get("properties", ()) for index in properties.values())

@@ -283,7 +283,7 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
     def has_accepted_parts(gang: GangSpec) -> bool:
         file, line, path = gang.document.identity
         parts = [pod.identity for pod in gang.pod_documents]
-        parts += [(file, line, path[:-2])] if gang.step is not None else []  # its JobTemplate
+        parts += [(file, line, path[:-2]), gang.step.flow.identity] if gang.step is not None else []  # its JobTemplate
         return not any(part in rejected for part in parts)
 
     nodes = _first_of_each_name(filter(is_accepted, specs.nodes))

@@ -249,14 +249,14 @@ def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
     if kind_key != "Job.batch.volcano.sh":
         return
     name = str(mapping(data, "metadata").get("name"))
-    if "." in name and not _MAKING_SERVICES.isdisjoint(mapping(data, "spec", "plugins")):
-        judge.name(("metadata", "name"), name, names.DNS_LABEL)
+    if len(name) <= _MAX_LABEL and not _MAKING_SERVICES.isdisjoint(mapping(data, "spec", "plugins")):
+        judge.name(("metadata", "name"), name, names.SERVICE_NAME)
     for number, task in items(mapping(data, "spec"), "tasks"):
         replicas = task.get("replicas")
         last = max(number, replicas - 1) if isinstance(replicas, int) else number
         pod = f"{name}-{task.get('name') or f'default{number}'}-{last}"
-        if len(pod) > _MAX_LABEL:
-            at = ("spec", "tasks", number, "name") if len(name) <= _MAX_LABEL else ("metadata", "name")
+        if len(pod) > _MAX_LABEL >= len(name):
+            at = ("spec", "tasks", number, "name")
             judge.contradiction(at, f"pod {pod} has {len(pod)} characters", f"shorten a name, to {_MAX_LABEL} at most")
 
 

@@ -21,7 +21,6 @@ AGENT_KEY = "agent-scheduler.conf"
 CONF_LINES = re.compile(r"^tiers[ \t]*:|^actions[ \t]*:.*\ballocate\b", re.MULTILINE)
 """Lines by which a text is known for a scheduler configuration."""
 FILE_KEYS = ("actions", "tiers", "configurations", "metrics")
-CONFIGURATION_KEYS = (*FILE_KEYS, "customPlugins")
 ARGUMENT_TYPES = ("int", "float", "bool", "string")
 
 BAD_SCHEDULER_CONF = declare_rule("GP413", "error")

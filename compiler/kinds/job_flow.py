@@ -6,16 +6,14 @@ from the JobTemplate, so the gate is there. Volcano 1.15's controller reads neit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from pydantic import Field
 
-from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import LenientModel, below, without_nulls
-from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import Metadata, time_diagnostics
+from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.kind import Kind
-from compiler.kinds.volcano_job import Spec, VolcanoJob
+from compiler.kinds.volcano_job import Spec, VolcanoJob, text_diagnostics
 from compiler.kinds.volcano_job import specs as job_specs
 from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
 from compiler.syntax.documents import Document
@@ -52,16 +50,7 @@ def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTe
         yield JobTemplateDraft(document, gang)
 
 
-def _template_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    yield from time_diagnostics(document)
-    spec = document.data.get("spec")
-    tasks = spec.get("tasks") if isinstance(spec, dict) else None
-    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        if isinstance(task, dict):
-            yield from pods.template_diagnostics(document, task.get("template"), ("spec", "tasks", index, "template"))
-
-
 KINDS = (
     Kind("JobFlow", "flow.volcano.sh", ("v1alpha1",), JobFlow, _flow_specs),
-    Kind("JobTemplate", "flow.volcano.sh", ("v1alpha1",), JobTemplate, _template_specs, _template_diagnostics),
+    Kind("JobTemplate", "flow.volcano.sh", ("v1alpha1",), JobTemplate, _template_specs, text_diagnostics),
 )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any, Literal
 
 from pydantic import Field
 
 from compiler import kubernetes as k8s
-from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.duration import go_duration_seconds
 from compiler.fields.models import Int, LenientModel, below
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import NetworkTopology, job_times, time_diagnostics
+from compiler.kinds.common.jobs import NetworkTopology, job_times
 from compiler.kinds.kind import Kind
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
@@ -186,14 +186,5 @@ def _partition_subgroups(spec: Spec) -> Iterator[SubgroupSpec]:
             yield SubgroupSpec(name, (name,), policy.partition_size, policy.min_partitions or 0, topology, path)
 
 
-def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    yield from time_diagnostics(document)
-    spec = document.data.get("spec")
-    tasks = spec.get("tasks") if isinstance(spec, dict) else None
-    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        template = task.get("template") if isinstance(task, dict) else None
-        if isinstance(template, dict):
-            yield from pods.template_diagnostics(document, template, ("spec", "tasks", index, "template"))
-
-
+text_diagnostics = partial(pods.job_diagnostics, ("spec.tasks[].template",))
 KIND = Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, text_diagnostics)

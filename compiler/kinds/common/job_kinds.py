@@ -18,7 +18,7 @@ from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.annotated import with_annotated_queue
-from compiler.kinds.common.jobs import job_times, time_diagnostics
+from compiler.kinds.common.jobs import job_times
 from compiler.kinds.common.unbound import UNREAD_PART
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
@@ -195,10 +195,7 @@ def _is_suspended(table: JobKind, document: Document) -> bool:
 
 def text_diagnostics_of(table: JobKind, document: Document) -> Iterator[Diagnostic]:
     """Findings on the text of the pod templates and annotations of an object."""
-    yield from time_diagnostics(document)
-    for paths in table.roles:
-        for at in found_paths(document.data, parse_path(paths.template)):
-            yield from pods.template_diagnostics(document, value_at(document.data, at), at)
+    yield from pods.job_diagnostics((paths.template for paths in table.roles), document)
     for part in table.unbound.not_applied if table.unbound else ():
         for at in (at for path in part.paths for at in found_paths(document.data, parse_path(path))):
             yield document.diagnostic(UNREAD_PART, at, f"{at[-1]} is not applied: {part.effect}", part.help)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -14,11 +14,13 @@ from compiler.fields.metadata import metadata_diagnostics
 from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rule_fields
+from compiler.kinds.common.jobs import time_diagnostics
 from compiler.kinds.common.pod_rule_fields import PodAffinity, SpreadConstraint
 from compiler.kubernetes import NUMA_POLICIES, NUMA_POLICY_ANNOTATION, PER_POD_LABELS, SCHEDULING_GATE
 from compiler.specs.gang_spec import RoleSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import found_paths, parse_path, value_at
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request, with_card_rules
 
 
@@ -271,6 +273,14 @@ def role_spec(
         template.annotations,
         labels=labels,
     )
+
+
+def job_diagnostics(templates: Iterable[str], document: Document) -> Iterator[Diagnostic]:
+    """Yield findings on the text of a job: its annotations, and the pod templates to which these paths lead."""
+    yield from time_diagnostics(document)
+    for path in map(parse_path, templates):
+        for at in found_paths(document.data, path):
+            yield from template_diagnostics(document, value_at(document.data, at), at)
 
 
 def template_diagnostics(document: Document, template: Any, path: FieldPath) -> Iterator[Diagnostic]:

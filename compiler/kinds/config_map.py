@@ -20,11 +20,7 @@ class ConfigMap(LenientModel):
     data: dict[str, str] | None = None
 
 
-def specs(document: Document, model: ConfigMap) -> Iterable[SchedulerSpec]:
-    return partial_specs(document)
-
-
-def partial_specs(document: Document) -> Iterable[SchedulerSpec]:
+def specs(document: Document, model: ConfigMap | None) -> Iterable[SchedulerSpec]:
     return _read_texts(document)[0]
 
 
@@ -57,4 +53,4 @@ def _read_texts(document: Document) -> tuple[list[SchedulerSpec], list[Diagnosti
     return specs, problems
 
 
-KIND = Kind("ConfigMap", "", ("v1",), ConfigMap, specs, text_diagnostics, partial_specs=partial_specs)
+KIND = Kind("ConfigMap", "", ("v1",), ConfigMap, specs, text_diagnostics, reads_alone=True)

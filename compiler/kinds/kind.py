@@ -26,8 +26,8 @@ class Kind:
     `compiler.openapi` lacks. flaws: of a document with a valid shape. text_diagnostics: findings of neither.
     is_foreign: of an operator, so that other versions pass. runs_once: an object ends and is not recreated; for known
     kinds `compiler.run_kinds` decides. unbound_reason: why the plan's nodes bind no pods of an object, else empty.
-    partial_specs: the readable parts of a document with errors, for checks only. is_written: false for kinds that
-    people never write as an object.
+    reads_alone: `specs` does without a model, so that it reads the valid parts of a document with errors, for checks
+    only. is_written: false for kinds that people never write as an object.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Kind:
     schema: Callable[[], Schema] | None = None
     flaws: Callable[[Any], Iterator[Flaw]] | None = None
     is_foreign: bool = False
-    partial_specs: Callable[[Document], Iterable[object]] | None = None
+    reads_alone: bool = False
     is_written: bool = True
     runs_once: bool = False
     unbound_reason: str = ""

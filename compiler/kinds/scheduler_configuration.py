@@ -60,11 +60,7 @@ class SchedulerConfiguration(OwnObject):
     spec: Spec
 
 
-def specs(document: Document, model: SchedulerConfiguration) -> Iterable[SchedulerSpec]:
-    return partial_specs(document)
-
-
-def partial_specs(document: Document) -> Iterable[SchedulerSpec]:
+def specs(document: Document, model: SchedulerConfiguration | None) -> Iterable[SchedulerSpec]:
     """Nothing where the spec is not a mapping: every rule would only repeat that all is missing."""
     return (_read_conf(document)[0],) if isinstance(document.data.get("spec"), dict) else ()
 
@@ -95,5 +91,5 @@ KIND = Kind(
     specs,
     text_diagnostics,
     schema=partial(model_schema, SchedulerConfiguration),
-    partial_specs=partial_specs,
+    reads_alone=True,
 )

@@ -92,11 +92,7 @@ def _read(document: Document) -> tuple[list[SchedulerSpec], list[Diagnostic]]:
     return [replace(spec, is_emitted=False)], [*problems, *wrong]
 
 
-def specs(document: Document, model: SchedulerFile) -> Iterable[SchedulerSpec]:
-    return _read(document)[0]
-
-
-def partial_specs(document: Document) -> Iterable[SchedulerSpec]:
+def specs(document: Document, model: SchedulerFile | None) -> Iterable[SchedulerSpec]:
     return _read(document)[0]
 
 
@@ -105,12 +101,5 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
 
 
 KIND = Kind(
-    KIND_NAME,
-    API_GROUP,
-    ("v1alpha1",),
-    SchedulerFile,
-    specs,
-    text_diagnostics,
-    partial_specs=partial_specs,
-    is_written=False,
+    KIND_NAME, API_GROUP, ("v1alpha1",), SchedulerFile, specs, text_diagnostics, reads_alone=True, is_written=False
 )

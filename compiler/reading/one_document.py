@@ -319,8 +319,8 @@ def _changes_what_is_read(flaw: Flaw) -> bool:
 
 def _partial_specs(document: Document, kind: Kind, flaws: Iterable[Flaw]) -> Iterable[object]:
     """Return the readable specs of a document with errors: for rules across objects, never for a plan."""
-    if kind.partial_specs is not None:
-        return kind.partial_specs(document)
+    if kind.reads_alone:
+        return kind.specs(document, None)
     if kind.flaws is not None:  # of the kinds with rules of their own none is a job
         return ()
     part = as_meant(document, flaws, keep=False)

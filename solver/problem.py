@@ -247,7 +247,8 @@ class Role:
     """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
     `node_classes`, and of that its `slot_requests` from the node's device slots. owned_rules, selecting_rules: the pod
     rules that its pods own, and those that select them, ascending. near_kinds: (node class, `Node.kind`) of nodes that
-    were probably intended, the likeliest first; repairs open these before others."""
+    were probably intended, the likeliest first; repairs open these before others. names_nodes: it wants nodes of given
+    names, so that no added node is one of them."""
 
     name: str
     replicas: int
@@ -258,6 +259,7 @@ class Role:
     selecting_rules: tuple[int, ...] = ()
     slot_requests: tuple[SlotRequest, ...] = ()
     near_kinds: tuple[tuple[int, int], ...] = ()
+    names_nodes: bool = False
 
     @property
     def pod_request(self) -> PodRequest:

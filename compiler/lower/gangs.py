@@ -143,6 +143,7 @@ class GangLowering:
             classes,
             near_kinds=self.near_kinds.of(spec.pod, classes),
             slot_requests=self.slot_groups.slot_requests(spec.pod, self.resource_names),
+            names_nodes=spec.pod.names_nodes,
         )
 
     def _lower_subgroup(self, subgroup: SubgroupSpec, gang: GangSpec) -> Subgroup:

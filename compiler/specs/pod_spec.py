@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.specs.parts import VgpuRequest
 
 Amounts = Mapping[str, int]
+_NAMES_OF_NODES = frozenset((HOSTNAME_LABEL, "metadata.name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +114,10 @@ class PodSpec:
     priority_class: str = ""
     has_unplanned_needs: bool = False
     several_containers: bool = False
+
+    @property
+    def names_nodes(self) -> bool:
+        """Return whether only nodes of given names match it."""
+        rows = ((*term.label_expressions, *term.field_expressions) for term in self.node_affinity or ())
+        terms = [{row.key for row in term if row.operator == "In"} & _NAMES_OF_NODES for term in rows]
+        return bool(self.node_name) or HOSTNAME_LABEL in self.node_selector or (bool(terms) and all(terms))

@@ -224,18 +224,22 @@ def _set_request(role: int, r: int, w: World, amount: int) -> World:
 
 def more_nodes(case: GangDiagnosis, w: World) -> list[Family[int]]:
     """Return more nodes like an eligible one, under its leaf; for a gang with a hard topology under the leaf where it
-    is nearest to fitting. None like an excluded node: more of them might be excluded too."""
+    is nearest to fitting. None like an excluded node: more of them might be excluded too. Nor like one that a role
+    names."""
     gang, state = w.gang, case.state
     if state.after.rule_counts is not None or state.problem.slot_groups:
         return []
     pods = sum(role.minimum for role in gang.roles) or gang.minimum
-    eligible = {node_class for role in gang.roles for node_class in role.node_classes}
+    eligible, named = (
+        {node_class for role in gang.roles if role.names_nodes is names for node_class in role.node_classes}
+        for names in (False, True)
+    )
     topologies = (gang.topology, *(part.topology for part in gang.subgroups))
     confined = any(topology is not None and topology.is_hard for topology in topologies)
     makes: dict[tuple[int, tuple[int, ...]], int] = {}
     for n in _nearest_nodes(case, w) if confined else range(len(state.problem.nodes)):
         node = state.problem.nodes[n]
-        if node.node_class in eligible and n not in case.excluded_nodes:
+        if node.node_class in eligible - named and n not in case.excluded_nodes:
             makes.setdefault((node.node_class, node.capacity), n)
     # Shares by weight may also become smaller, where with more nodes other gangs count that were too large.
     grows = bool(makes) and (state.problem.policy.proportion or not case.fits_queues(w))

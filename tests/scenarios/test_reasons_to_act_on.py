@@ -445,3 +445,22 @@ def test_more_nodes_of_a_share_by_weight_are_not_told_where_they_make_it_too_sma
 
     assert "GR104" not in {repair.code for repair in made(2).repairs if not repair.also}
     assert made(5).action == "wait"
+
+
+_BY_NAME = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [%s]}}}"
+
+
+@pytest.mark.parametrize(
+    ("pod", "helps"),
+    [
+        ("nodeName: h100-1", False),
+        ("nodeSelector: {kubernetes.io/hostname: h100-1}", False),
+        (_BY_NAME % "{matchFields: [{key: metadata.name, operator: In, values: [h100-1]}]}", False),
+        (_BY_NAME % "{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [h100-1]}]}", True),
+        ("nodeSelector: {gpu: h100}", True),
+    ],
+)
+def test_more_nodes_are_no_help_to_pods_that_name_theirs(pod: str, helps: bool) -> None:
+    made = compiled(pool("h100", 2), job("asks", 3, pod=f", {pod}"))
+    assert decided(made).action == "wait"
+    assert ("GR104" in said(decided(made))) is helps

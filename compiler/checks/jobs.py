@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compiler import kubernetes as k8s
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check, checks
@@ -16,7 +16,7 @@ from compiler.specs.gang_spec import GangSpec
 from compiler.specs.pod_groups import group_key, named_group, pods_by_group, subgroup_key
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at
-from compiler.validation.judge import items
+from compiler.validation.judge import items, mapping
 from compiler.volcano import metax
 
 if TYPE_CHECKING:
@@ -320,24 +320,34 @@ def refused_by_limit_range(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(document, path, f"LimitRange {refused.range.document.name} {message}", help, see)
 
 
+_RUNTIME_CLASS = "RuntimeClass"
 _NAMED = {"resourceClaimTemplateName": "ResourceClaimTemplate", "resourceClaimName": "ResourceClaim"}
 """Field of a claim of a pod -> the kind of the object that it names."""
 
 
-@check("GP359", "unknown device claim", "warning", folds=True)
-def unknown_claims(check_input: CheckInput) -> Iterator[Finding]:
+@check("GP359", "unknown device claim or runtime class", "warning", folds=True)
+def unknown_objects_of_pods(check_input: CheckInput) -> Iterator[Finding]:
     """A pod names a ResourceClaim or ResourceClaimTemplate that the repository does not have, and nearly one that it
-    has in the same namespace: without it the pod is never scheduled. Fix: correct the name."""
+    has in the same namespace: without it the pod is never scheduled. The same of a RuntimeClass, without which the API
+    server refuses the pod. Fix: correct the name."""
     known: dict[tuple[str, str], set[str]] = {}
     for document in check_input.specs.documents:
-        if document.group == "resource.k8s.io":
-            known.setdefault((document.kind, document.namespace or "default"), set()).add(document.name)
+        if document.group in ("resource.k8s.io", "node.k8s.io"):
+            namespace = "" if document.kind == _RUNTIME_CLASS else document.namespace or "default"
+            known.setdefault((document.kind, namespace), set()).add(document.name)
     for gang in check_input.jobs_and_services if known else ():
         for role in gang.roles:
             document, path = gang.pod_spec_of(role)
-            for number, claim in items(value_at(document.data, path), "resourceClaims"):
-                for field, kind in _NAMED.items():
-                    names, name = known.get((kind, gang.namespace), set()), claim.get(field)
-                    if isinstance(name, str) and name not in names and did_you_mean(name, names):
-                        at = (*path, "resourceClaims", number, field)
-                        yield Finding(document, at, f"there is no {kind} {name!r}", suggestion(name, names, ""))
+            for at, kind, name in _named_objects(value_at(document.data, path)):
+                names = known.get((kind, "" if kind == _RUNTIME_CLASS else gang.namespace), set())
+                if isinstance(name, str) and name not in names and did_you_mean(name, names):
+                    message, help = f"there is no {kind} {name!r}", suggestion(name, names, "")
+                    yield Finding(document, (*path, *at), message, help)
+
+
+def _named_objects(pod: Any) -> Iterator[tuple[FieldPath, str, Any]]:
+    """Yield the field, the kind and the name of each object that the spec of a pod names."""
+    yield ("runtimeClassName",), _RUNTIME_CLASS, mapping(pod).get("runtimeClassName")
+    for number, claim in items(pod, "resourceClaims"):
+        for field, kind in _NAMED.items():
+            yield ("resourceClaims", number, field), kind, claim.get(field)

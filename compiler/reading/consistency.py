@@ -12,6 +12,7 @@ from compiler.diagnostics.guard import internal_error
 from compiler.fields.texts import natural_sort_key
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.common.limit_ranges import limit_ranges, with_default_requests
+from compiler.kinds.common.runtime_classes import runtime_classes, with_runtime_classes
 from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
@@ -89,7 +90,11 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     domains = ExclusiveDomains(nodes, hypernodes)
     pods, of_namespaces = collector.specs_of(PodDraft), _queues_of_namespaces(collector.documents)
     bound, unbound = bound_and_unbound(with_exclusive_topology(gang, domains) for gang in collector.specs_of(GangSpec))
-    ranges = limit_ranges(collector.documents)
+    ranges, classes = limit_ranges(collector.documents), runtime_classes(collector.documents)
+
+    def admitted(gang: GangSpec) -> GangSpec:
+        return with_runtime_classes(with_default_requests(gang, ranges), classes)
+
     drafts = collector.specs_of(PodGroupDraft)
     gangs = [
         *with_named_groups(bound, drafts),
@@ -98,8 +103,8 @@ def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInp
     ]
     schedulers = sorted(collector.specs_of(SchedulerSpec), key=lambda spec: not spec.is_emitted)
     scheduler = schedulers[0] if schedulers else None
-    gangs = [without_ascend_memory(with_default_requests(gang, ranges), scheduler) for gang in gangs]
-    unbound = tuple(_with_own_queue(with_default_requests(gang, ranges)) for gang in unbound)
+    gangs = [without_ascend_memory(admitted(gang), scheduler) for gang in gangs]
+    unbound = tuple(_with_own_queue(admitted(gang)) for gang in unbound)
     specs = Specs(
         cluster=cluster,
         documents=_sorted_by_object(collector.documents, lambda document: document),

@@ -230,16 +230,15 @@ def more_nodes(case: GangDiagnosis, w: World) -> list[Family[int]]:
     if state.after.rule_counts is not None or state.problem.slot_groups:
         return []
     pods = sum(role.minimum for role in gang.roles) or gang.minimum
-    eligible, named = (
-        {node_class for role in gang.roles if role.names_nodes is names for node_class in role.node_classes}
-        for names in (False, True)
-    )
+    by_name = [role for role in gang.roles if role.names_nodes]
+    eligible = {node_class for role in gang.roles for node_class in role.node_classes}
+    eligible -= {node_class for role in by_name for node_class in role.node_classes}
     topologies = (gang.topology, *(part.topology for part in gang.subgroups))
     confined = any(topology is not None and topology.is_hard for topology in topologies)
     makes: dict[tuple[int, tuple[int, ...]], int] = {}
     for n in _nearest_nodes(case, w) if confined else range(len(state.problem.nodes)):
         node = state.problem.nodes[n]
-        if node.node_class in eligible - named and n not in case.excluded_nodes:
+        if node.node_class in eligible and n not in case.excluded_nodes:
             makes.setdefault((node.node_class, node.capacity), n)
     # Shares by weight may also become smaller, where with more nodes other gangs count that were too large.
     grows = bool(makes) and (state.problem.policy.proportion or not case.fits_queues(w))

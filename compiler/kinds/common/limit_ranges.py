@@ -92,12 +92,17 @@ def with_default_requests(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRan
 
 
 def _with_requests(gang: GangSpec, role: RoleSpec, rows: Sequence[Limits]) -> RoleSpec:
-    if (pod := _written_pod(gang, role)) is None:
+    if (pod := written_pod(gang, role)) is None:
         return role
     given = {
         key: [_with_defaults(one, rows) for one in getattr(pod, key) or ()] for key in ("containers", "init_containers")
     }
-    before, after = pods.pod_requests(pod), pods.pod_requests(pod.model_copy(update=given))
+    return with_written_requests(role, pod, pod.model_copy(update=given))
+
+
+def with_written_requests(role: RoleSpec, written: pods.PodSpecModel, admitted: pods.PodSpecModel) -> RoleSpec:
+    """Return the role with the requests by which the admitted pod differs from the written one."""
+    before, after = pods.pod_requests(written), pods.pod_requests(admitted)
     if before == after:
         return role
     have = role.pod.requests
@@ -107,7 +112,7 @@ def _with_requests(gang: GangSpec, role: RoleSpec, rows: Sequence[Limits]) -> Ro
     return replace(role, pod=replace(role.pod, requests=requests))
 
 
-def _written_pod(gang: GangSpec, role: RoleSpec) -> pods.PodSpecModel | None:
+def written_pod(gang: GangSpec, role: RoleSpec) -> pods.PodSpecModel | None:
     """Return the pod spec of a role; None where its template is in no document."""
     document, path = gang.pod_spec_of(role)
     written = None if role.new_template is not None else value_at(document.data, path)
@@ -134,7 +139,7 @@ def refusals(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRange]]) -> Iter
     rows = [row for each in here for row in each.of_containers]
     for role in gang.roles if here else ():
         document, path = gang.pod_spec_of(role)
-        if (pod := _written_pod(gang, role)) is None:
+        if (pod := written_pod(gang, role)) is None:
             continue
         found = [(at, _with_defaults(one, rows)) for at, one in _containers(pod, path)]
         of_pod = [_of_pod([(at[-2] == "containers", _amounts(one)[number]) for at, one in found]) for number in (0, 1)]

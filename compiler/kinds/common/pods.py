@@ -107,6 +107,7 @@ class PodSpecModel(LenientModel):
     host_network: Any = None
     volumes: Any = None
     resource_claims: Any = None
+    runtime_class_name: str | None = None
 
 
 class Placement(LenientModel):
@@ -188,9 +189,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
         node_affinity=None
         if required is None
         else tuple(_node_selector_term(term) for term in required.node_selector_terms),
-        tolerations=tuple(
-            Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in pod.tolerations or ()
-        ),
+        tolerations=toleration_specs(pod.tolerations),
         scheduler_name=pod.scheduler_name or "",
         node_name=pod.node_name or "",
         never_preempts=pod.preemption_policy == "Never",
@@ -208,6 +207,13 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
         ),
         has_unplanned_needs=_has_unplanned_needs(pod),
         several_containers=len(pod.containers) + len(pod.init_containers or ()) > 1,
+    )
+
+
+def toleration_specs(written: Iterable[TolerationModel] | None) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+        for each in written or ()
     )
 
 

@@ -199,18 +199,19 @@ def _new_pods(
                 if not (template.get("spec") or {}).get("containers"):
                     template = _template_of(role)
                 name = bare[at].name if at < len(bare) else f"{gang.document.name}-{role.name}-planned-{at}"
-                yield _running_pod(gang, role.name, name, node, template)
+                yield _running_pod(gang, role, name, node, template)
                 at += 1
 
 
 def _template_of(role: RoleSpec) -> k8s.Object:
     """Return a template for pods of a role whose object holds none: those of a service, a runtime or an application."""
-    amounts = {name: exact_amount(name, amount) for name, amount in role.pod.requests.items() if name != "pods"}
-    containers = [{"name": role.name, "resources": {"requests": amounts}}]
-    return {"metadata": {"labels": dict(role.labels)}, "spec": {"containers": containers}}
+    return {"metadata": {"labels": dict(role.labels)}, "spec": {"containers": [{"name": role.name}]}}
 
 
-def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapping[str, Any]) -> k8s.Object:
+def _running_pod(gang: GangSpec, role: RoleSpec, name: str, node: str, template: Mapping[str, Any]) -> k8s.Object:
+    """Return a pod that requests what the plan counts: also what an operator or the API server adds to its
+    template."""
+    requests = {name: exact_amount(name, amount) for name, amount in role.pod.requests.items() if name != "pods"}
     document, metadata = gang.document, template.get("metadata") or {}
     owner = {"apiVersion": document.api_version, "kind": document.kind, "name": document.name, "uid": "planned"}
     # For pods of jobs that the other side suspends.
@@ -221,10 +222,10 @@ def _running_pod(gang: GangSpec, role: str, name: str, node: str, template: Mapp
         "metadata": {
             "name": name,
             "namespace": gang.namespace,
-            "labels": {**(metadata.get("labels") or {}), k8s.TASK_LABEL: role},
+            "labels": {**(metadata.get("labels") or {}), k8s.TASK_LABEL: role.name},
             "annotations": {**(metadata.get("annotations") or {}), **queue},
             "ownerReferences": [owner],
         },
-        "spec": {**template["spec"], "nodeName": node},
+        "spec": {**template["spec"], "overhead": None, "resources": {"requests": requests}, "nodeName": node},
         "status": {"phase": "Running"},
     }

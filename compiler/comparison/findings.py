@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.explain.caveats import LIVE_REQUESTS
@@ -39,6 +40,11 @@ def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> F
     before, after = _by_subject(base), _by_subject(head)
     new = [finding for key, finding in after.items() if key not in before]
     mended = [finding for key, finding in before.items() if key not in after]
+    for finding in [each for each in new if not each.object]:
+        moved = next((each for each in mended if _in_any_folder(each) == _in_any_folder(finding)), None)
+        if moved is not None:
+            new.remove(finding)
+            mended.remove(moved)
     changed = []
     for same in (_masked_subject, _field_of):
         for finding in tuple(new):
@@ -48,6 +54,11 @@ def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> F
                 new.remove(finding)
                 mended.remove(former)
     return FindingChanges(tuple(new), tuple(changed), tuple(mended))
+
+
+def _in_any_folder(finding: Diagnostic) -> _Key:
+    """Return the finding on a file, whatever folder holds it."""
+    return finding.code, finding.severity, finding.object, finding.message, PurePosixPath(finding.position.file).name
 
 
 def _masked_subject(finding: Diagnostic) -> _Key:

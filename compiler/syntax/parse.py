@@ -57,10 +57,14 @@ class ParsedFile:
         """Add documents, each with whether its text has an error."""
         self.documents += documents
 
-    def add_unreadable(self, document: Document, first: int) -> None:
-        """Add an object of which only the name is known, as that of the diagnostics from number `first` on."""
+    def add_unreadable(self, document: Document) -> None:
+        """Add an object of which only the name is known."""
         self.unreadable.append(document)
-        self.diagnostics[first:] = [replace(each, object=document.display_name) for each in self.diagnostics[first:]]
+
+    def name_object(self, document: Document, first: int) -> None:
+        """Let the diagnostics from number `first` on be of this object."""
+        name = document.display_name
+        self.diagnostics[first:] = [replace(each, object=each.object or name) for each in self.diagnostics[first:]]
 
     def report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
@@ -116,12 +120,17 @@ def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) ->
         )
     for line, part in _document_texts(text):
         with guarded(Place(Position(file, line, 1)), out.report):
-            reader, first = YamlReader(file, line, part, out.diagnostics), len(out.diagnostics)
+            first, known = len(out.diagnostics), len(out.documents)
+            reader = YamlReader(file, line, part, out.diagnostics)
             texts = list(reader.load_data())
             for data in texts:
                 _add_objects(data, reader, out, adopt)
+            objects = [document for document, _ in out.documents[known:]]
             if not texts and (header := _header(part)) is not None:
-                out.add_unreadable(Document(file, line, part, header, {}), first)
+                objects = [Document(file, line, part, header, {})]
+                out.add_unreadable(objects[0])
+            if len(objects) == 1:
+                out.name_object(objects[0], first)
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
         out.report(
             EMPTY_FILE.diagnostic(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")

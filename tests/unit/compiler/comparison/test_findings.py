@@ -32,6 +32,18 @@ def test_a_finding_of_an_object_in_another_file_is_the_same() -> None:
     assert not finding_changes([TAINT], [replace(TAINT, position=Position("jobs/b.yaml", 1, 1))])
 
 
+def test_a_finding_on_a_file_that_moved_is_the_same() -> None:
+    empty = replace(TAINT, object="", path=())
+    assert not finding_changes([empty], [replace(empty, position=Position("jobs/team/a.yaml", 3, 1))])
+    assert finding_changes([empty], [replace(empty, position=Position("jobs/team/b.yaml", 3, 1))]).new
+
+
+def test_a_finding_of_the_yaml_text_is_of_its_object() -> None:
+    text = JOB.replace("NAME", "a").replace("cpu: 4", "cpu: 4, x: yes").encode()
+    found = _revision({**FILES, "jobs/a.yaml": text}).specs.diagnostics
+    assert [each.object for each in found if each.code == "GP115"] == ["NodePool n", "Job a"]
+
+
 def test_a_finding_at_another_field_or_object_is_new() -> None:
     for other in (replace(TAINT, path=("metadata",), message="x"), replace(TAINT, object="Job b", message="x")):
         found = finding_changes([TAINT], [other])

@@ -94,7 +94,7 @@ def _print_patches(
 def _no_patch_reason(gang: GangSpec, message: CodedMessage) -> str:
     from compiler.explain.catalogue import REPAIRS, entries_by_code
 
-    if (entry := entries_by_code(REPAIRS)[message.code]).edits_files:
+    if (entry := entries_by_code(REPAIRS)[message.code]).change:
         return ""
     labels = [role.labels.items() for role in gang.roles]
     nodes = message.facts.get("nodes")

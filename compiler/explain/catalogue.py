@@ -57,7 +57,7 @@ class Catalogue:
         """Return the edits of files for a repair of gang j and the changes that it requires; () where one of them is
         not an edit of a file, or not certain."""
         parts = (repair, *repair.also)
-        found = [tuple(ENTRIES[type(part)].edits(self.provenance, j, part, parts)) for part in parts]
+        found = [ENTRIES[type(part)].change_of(self.provenance, j, part, parts).edits for part in parts]
         return tuple(edit for edits in found for edit in edits) if all(found) else ()
 
     def _message(self, j: int, parts: Sequence[Fact | Repair]) -> CodedMessage:
@@ -67,7 +67,7 @@ class Catalogue:
 
     def _part(self, j: int, part: Fact | Repair, together: Sequence[Fact | Repair]) -> CodedMessage:
         entry = ENTRIES[type(part)]
-        own = entry.values(self.provenance, j, part, together)
+        own = entry.change_of(self.provenance, j, part, together).values
         return entry.message({**values_of(self.provenance, j, part), **own})
 
 

@@ -33,15 +33,15 @@ def pod_count_edits(
     return found
 
 
-def replica_edits(spec: GangSpec, gang: Gang, repair: FewerPods, group_sizes: Mapping[int, int]) -> list[FieldEdit]:
-    """Return the edits for fewer pods, the number of the role's replicas among them; [] where that is not written as
-    such."""
-    found = dict(pod_count_edits(spec, gang, repair, group_sizes))
+def replica_edits(spec: GangSpec, gang: Gang, repair: FewerPods, counts: Mapping[FieldPath, Edit]) -> list[FieldEdit]:
+    """Return `counts`, the edits of `pod_count_edits`, and the number of the role's replicas; [] where that is not
+    written as such."""
+    found = dict(counts)
     role = None if repair.role is None else gang.roles[repair.role]
     if repair.role is not None and role is not None and role.minimum >= role.replicas:
         written = spec.roles[repair.role]
-        counts = [(*written.path, name) for name in ("replicas", "parallelism", "instances")]
-        paths = [path for path in counts if _written_number(spec, path) == written.replicas]
+        numbers = [(*written.path, name) for name in ("replicas", "parallelism", "instances")]
+        paths = [path for path in numbers if _written_number(spec, path) == written.replicas]
         if written.unit == 1 and len(paths) == 1:
             found[paths[0]] = repair.amount
         elif written.unit_path not in found:

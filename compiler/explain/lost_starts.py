@@ -34,7 +34,7 @@ class LostStart(Fact, code="GW125"):
     at: int | None = None
 
 
-def _times(s: Provenance, j: int, fact: LostStart, _: Any) -> Values:
+def _times(s: Provenance, j: int, fact: LostStart) -> Values:
     return {key: rfc3339(time) for key, time in (("told", fact.told), ("at", fact.at)) if time is not None}
 
 

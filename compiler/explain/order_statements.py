@@ -8,7 +8,7 @@ from typing import Any
 from compiler import kubernetes as k8s
 from compiler.explain.edits import named_field_edits
 from compiler.explain.provenance import Provenance, Source, node_sources, source_at
-from compiler.explain.statements import Edits, Entry, Names, Values
+from compiler.explain.statements import Change, Edits, Entry, Names, Values
 from compiler.fields.duration import duration_text, rounded_duration_text
 from compiler.fields.timestamp import rfc3339
 from compiler.specs.gang_spec import GangSpec
@@ -52,6 +52,7 @@ def _obstacle(s: Provenance, j: int, x: facts.NobodyEvicted | repairs.AllowEvict
         yield from s.gang_sources(x.gangs)
 
 
+_DURATION = ("metadata", "annotations", k8s.EXPECTED_DURATION_ANNOTATION)
 _BY_GANG = "the plugin gang lets no job fall below its minimum"
 _BY_DRF = "the plugin drf keeps jobs whose share is no larger"
 _BY_CLASS = "its priority class has preemptionPolicy Never"
@@ -69,7 +70,7 @@ _OBSTACLES = {
 evicted. A higher priority needs neither."""
 
 
-def _obstacle_values(s: Provenance, j: int, fact: facts.NobodyEvicted, _: Any) -> Values:
+def _obstacle_values(s: Provenance, j: int, fact: facts.NobodyEvicted) -> Values:
     name, value, _ = _OBSTACLES.get(fact.obstacle, ("", "", ""))
     protection = _protection([s.origins.gangs[v] for v in fact.gangs])
     named = value.format(queue=s.problem.queues[fact.queue or 0].name, protection=protection)
@@ -140,17 +141,20 @@ REASONS: tuple[Entry[Any], ...] = (
 )
 
 
-def _priority_values(s: Provenance, j: int, repair: repairs.HigherPriority, _: Any) -> Values:
-    values = dict[str, object]()
+def _priority_change(s: Provenance, j: int, repair: repairs.HigherPriority, _: Any) -> Change:
+    """Return the least class that is high enough."""
+    values, edits = dict[str, object](), list[FieldEdit]()
     if fitting := [(value, name) for name, value in s.origins.priority_classes.items() if value >= repair.amount]:
-        values["class"] = min(fitting)[1]
+        values["class"] = name = min(fitting)[1]
+        edits += named_field_edits(s.origins.gangs[j], "priority_class", name)
     if repair.evicts:
         running = Names(s.problem.gangs[i].name for i in repair.gangs)
         values["victims"] = running or "running jobs of its queue"
-    return values
+    return Change(values, edits)
 
 
-def _eviction_values(s: Provenance, j: int, repair: repairs.AllowEviction, _: Any) -> Values:
+def _eviction_change(s: Provenance, j: int, repair: repairs.AllowEviction, _: Any) -> Change:
+    """Return the edit in words, and that a queue's pods may be reclaimed; other obstacles are not of one field."""
     own = {s.problem.gangs[v].queue for v in repair.gangs} == {s.problem.gangs[j].queue}
     named = {
         "queue": s.problem.queues[repair.queue or 0].name,
@@ -158,35 +162,18 @@ def _eviction_values(s: Provenance, j: int, repair: repairs.AllowEviction, _: An
         "enabled": "enablePreemptable" if own else "enableReclaimable",
     }
     edit = _OBSTACLES[repair.obstacle][2].format_map(named)
-    return {"edits": Edits((edit,), edit)}
+    spec = s.origins.queues[repair.queue] if repair.queue is not None and repair.obstacle == "queue" else None
+    edits = [] if spec is None else [FieldEdit(spec.document, ("spec", "reclaimable"), True)]
+    return Change({"edits": Edits((edit,), edit)}, edits)
 
 
-def _priority_edits(s: Provenance, j: int, x: repairs.HigherPriority, _: Any) -> list[FieldEdit]:
-    """Return the least class that is high enough."""
-    fitting = [(value, name) for name, value in s.origins.priority_classes.items() if value >= x.amount]
-    return named_field_edits(s.origins.gangs[j], "priority_class", min(fitting)[1]) if fitting else []
-
-
-def _eviction_edits(s: Provenance, j: int, x: repairs.AllowEviction, _: Any) -> list[FieldEdit]:
-    """That a queue's pods may be reclaimed; other obstacles are not of one field."""
-    spec = None if x.queue is None else s.origins.queues[x.queue]
-    return (
-        [FieldEdit(spec.document, ("spec", "reclaimable"), True)] if spec is not None and x.obstacle == "queue" else []
-    )
-
-
-def _duration_edits(s: Provenance, j: int, x: repairs.ShorterDuration, _: Any) -> list[FieldEdit]:
-    path = ("metadata", "annotations", k8s.EXPECTED_DURATION_ANNOTATION)
-    return [FieldEdit(s.origins.gangs[j].document, path, duration_text(x.seconds))]
-
-
-def _duration(s: Provenance, j: int, repair: repairs.ShorterDuration) -> Iterator[Source]:
-    path = ("metadata", "annotations", k8s.EXPECTED_DURATION_ANNOTATION)
-    yield source_at(s.origins.gangs[j].document, "expected duration", *path)
+def _duration_change(s: Provenance, j: int, x: repairs.ShorterDuration, _: Any) -> Change:
+    text = duration_text(x.seconds)
+    return Change({"written_duration": text}, [FieldEdit(s.origins.gangs[j].document, _DURATION, text)])
 
 
 def _end_values(
-    s: Provenance, j: int, repair: repairs.EndOfGangs | repairs.StartOfGang | repairs.EndOfMaintenance, _: Any
+    s: Provenance, j: int, repair: repairs.EndOfGangs | repairs.StartOfGang | repairs.EndOfMaintenance
 ) -> Values:
     """When it is expected to end, where that is known."""
     if repair.seconds is None:
@@ -200,32 +187,29 @@ REPAIRS: tuple[Entry[Any], ...] = (
         repairs.ShorterDuration,
         "say that it ends sooner",
         ("gangplan.dev/expected-duration of at most {written_duration}",),
-        _duration,
-        lambda s, j, x, _: {"written_duration": duration_text(x.seconds)},
-        edits=_duration_edits,
+        lambda s, j, x: (source_at(s.origins.gangs[j].document, "expected duration", *_DURATION),),
+        change=_duration_change,
     ),
     Entry(
         repairs.HigherPriority,
         "raise its priority",
         ("a priority of {amount:n} or more; {gangs} would wait instead", "a priority of {amount:n} or more"),
         lambda s, j, x: (s.gang_field(j, "priority_class"),),
-        _priority_values,
         special_texts=(
             "priorityClassName {class} ({amount:n} or more suffices); {victims} would be evicted for it",
             "priorityClassName {class} ({amount:n} or more suffices); {gangs} would wait instead",
             "priorityClassName {class} ({amount:n} or more suffices)",
             "a priority of {amount:n} or more; {victims} would be evicted for it",
         ),
-        edits=_priority_edits,
+        change=_priority_change,
     ),
     Entry(
         repairs.AllowEviction,
         "let pods be evicted",
         ("{edits}; {gangs} would be evicted for it",),
         _obstacle,
-        _eviction_values,
         of_document=True,
-        edits=_eviction_edits,
+        change=_eviction_change,
     ),
     Entry(
         repairs.EndOfGangs,

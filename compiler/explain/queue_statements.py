@@ -9,7 +9,7 @@ from typing import Any
 from compiler import kubernetes as k8s
 from compiler.explain.edits import named_field_edits, number_edit, path_text, written_value
 from compiler.explain.provenance import Provenance, Source
-from compiler.explain.statements import Edits, Entry, Names, Values, amount_to_type
+from compiler.explain.statements import Change, Edits, Entry, Names, Values, amount_to_type
 from compiler.lower.queues import UNGROUPED
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import FieldPath
@@ -47,7 +47,7 @@ def _share(s: Provenance, j: int, fact: facts.ShareLimit | facts.Borrowing) -> I
     yield from s.role_requests(j, None, fact.resource)
 
 
-def _promised_values(s: Provenance, j: int, fact: facts.Borrowing, _: Any) -> Values:
+def _promised_values(s: Provenance, j: int, fact: facts.Borrowing) -> Values:
     """Return the gangs that go first for another reason than what their queues are entitled to."""
     promised = Names(s.problem.gangs[i].name for i in fact.gangs if s.problem.gangs[i].times.promised)
     return {"promised": promised} if promised else {}
@@ -68,7 +68,7 @@ def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> 
     return s.queue_field(x.queue, "", "metadata", "name")
 
 
-def _closed_values(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue, _: Any) -> Values:
+def _closed_values(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> Values:
     spec, queue = s.origins.queues[x.queue], s.problem.queues[x.queue]
     closed = "unready" if spec is not None and spec.namespace else "closed"
     return {"parent" if queue.open else closed: queue.name}
@@ -95,7 +95,6 @@ def _group_values(
     s: Provenance,
     j: int,
     x: facts.ClosedNodeGroups | repairs.OpenNodeGroups | facts.NodeGroupLimit | repairs.HigherGroupLimit,
-    _: Any,
 ) -> dict[str, object]:
     names = Names(s.problem.node_groups[g] for g in x.node_groups)
     return {"named_groups": f"node group{'s' if len(names) > 1 else ''} {names}"}
@@ -199,7 +198,7 @@ REASONS: tuple[Entry[Any], ...] = (
         "an earlier job of its queue waits",
         ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order",),
         _strict_order,
-        lambda s, j, x, _: {"stuck": s.problem.gangs[x.gang].name} if x.gang in s.stuck else {},
+        lambda s, j, x: {"stuck": s.problem.gangs[x.gang].name} if x.gang in s.stuck else {},
         special_texts=(
             "{stuck}, which can never start as written, comes before it in queue {queue}, which starts its jobs in "
             "strict order",
@@ -209,19 +208,24 @@ REASONS: tuple[Entry[Any], ...] = (
 )
 
 
-def _open_values(s: Provenance, j: int, repair: repairs.OpenNodeGroups, together: Any) -> Values:
+def _open_groups(s: Provenance, j: int, repair: repairs.OpenNodeGroups, _: Any) -> Change:
     """Return the edits of the queue's affinity, its own or that of a queue above it."""
     owner = s.origins.affinity_owners[repair.queue]
     spec = s.origins.queues[owner]
     groups = [s.problem.node_groups[g] for g in repair.node_groups]
     found = _group_edits(None if spec is None else spec.affinity, groups)
     whose = "" if spec is None or owner == repair.queue else f" of queue {spec.name}"
-    text = " and ".join(_group_edit_text(path, written, whose) for path, written in found.items())
-    edits = Edits(tuple(f"{path_text(path)}: {written}" for path, written in found.items()), text)
-    return {**_group_values(s, j, repair, together), "edits": edits}
+    lists = {path: f"[{', '.join(names)}]" if isinstance(names, list) else names for path, names in found.items()}
+    text = " and ".join(_group_edit_text(path, written, whose) for path, written in lists.items())
+    edits = Edits(tuple(f"{path_text(path)}: {written}" for path, written in lists.items()), text)
+    is_affinity = all(path[0] == "spec" for path in found)
+    return Change(
+        {**_group_values(s, j, repair), "edits": edits},
+        [FieldEdit(spec.document, *edit) for edit in found.items()] if spec is not None and is_affinity else (),
+    )
 
 
-def _group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, str]:
+def _group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> Mapping[FieldPath, str | list[str]]:
     """Return the edits by which a queue with this affinity may use these groups as well, of which it may use none now:
     other lists in its affinity; for the nodes without a group a plugin that is not strict where it names none, else a
     label of theirs.
@@ -236,12 +240,12 @@ def _group_edits(affinity: NodeGroupAffinity | None, groups: Sequence[str]) -> M
         is_bare = known == NodeGroupAffinity()
         return {("arguments", "strict"): "false"} if is_bare else {("metadata", "labels", k8s.NODE_GROUP_LABEL): label}
     lacking = [group for group in groups if group not in (*known.required, *known.preferred)]
-    found = dict[FieldPath, str]()
+    found = dict[FieldPath, str | list[str]]()
     if lacking:
-        found["spec", "affinity", "nodeGroupAffinity", k8s.REQUIRED] = f"[{', '.join((*known.required, *lacking))}]"
+        found["spec", "affinity", "nodeGroupAffinity", k8s.REQUIRED] = [*known.required, *lacking]
     if any(group in known.anti_required for group in groups):
         left = [group for group in known.anti_required if group not in groups]
-        found["spec", "affinity", "nodeGroupAntiAffinity", k8s.REQUIRED] = f"[{', '.join(left)}]"
+        found["spec", "affinity", "nodeGroupAntiAffinity", k8s.REQUIRED] = left
     return found
 
 
@@ -251,57 +255,58 @@ def _group_edit_text(path: FieldPath, written: str, whose: str) -> str:
     return f"{path[-1]}: {written} of {where}" if where else f"required {path[-2]}{whose} {written}"
 
 
-def _affinity_edits(s: Provenance, j: int, repair: repairs.OpenNodeGroups, _: Any) -> list[FieldEdit]:
-    spec = s.origins.queues[s.origins.affinity_owners[repair.queue]]
-    found = _group_edits(
-        None if spec is None else spec.affinity, [s.problem.node_groups[g] for g in repair.node_groups]
-    )
-    if spec is None or any(path[0] != "spec" for path in found):
-        return []
-    lists = {path: [name for name in text.strip("[]").split(", ") if name] for path, text in found.items()}
-    return [FieldEdit(spec.document, path, names) for path, names in lists.items()]
+def _amount_change(s: Provenance, x: Any, name: str, amount: int, *path: str) -> Change:
+    """Return an amount of the resource that a queue has at a path. name: of the amount in the sentence."""
+    spec, resource = s.origins.queues[x.queue], s.problem.resources[x.resource]
+    typed = amount_to_type(resource, amount)
+    edits = [] if spec is None else [number_edit(spec.document, ("spec", *path, resource), typed.text)]
+    return Change({name: typed}, edits)
 
 
-def _amount_edits(s: Provenance, q: int, resource: int, amount: int, *path: str) -> list[FieldEdit]:
-    """Return an amount of a queue, with its path."""
-    spec, name = s.origins.queues[q], s.problem.resources[resource]
-    text = amount_to_type(name, amount).text
-    return [] if spec is None else [number_edit(spec.document, ("spec", *path, name), text)]
+def _capability_change(s: Provenance, j: int, x: repairs.MoreCapability, _: Any) -> Change:
+    amount = (s.problem.queues[x.queue].capability[x.resource] or 0) + x.amount
+    return _amount_change(s, x, "limit", amount, "capability")
 
 
-def _queue_edits(s: Provenance, q: int, *path: str, value: Any, now: Any) -> list[FieldEdit]:
-    """Return the edit of a queue's field that has a value now."""
-    spec = s.origins.queues[q]
+def _guarantee_change(s: Provenance, j: int, x: repairs.SmallerGuarantee, _: Any) -> Change:
+    amount = (s.problem.queues[x.queue].guarantee[x.resource] or 0) - x.amount
+    return _amount_change(s, x, "limit", amount, "guarantee", "resource")
+
+
+def _annotation_edits(s: Provenance, q: int, annotation: str, value: Any, now: str) -> list[FieldEdit]:
+    """Return the edit of a queue's annotation that has a value now."""
+    spec, path = s.origins.queues[q], ("metadata", "annotations", annotation)
     is_written = spec is not None and written_value(spec.document, path) == now
     return [FieldEdit(spec.document, path, value)] if spec is not None and is_written else []
 
 
-def _weight_edits(s: Provenance, j: int, x: repairs.MoreWeight, _: Any) -> list[FieldEdit]:
+def _weight_change(s: Provenance, j: int, x: repairs.MoreWeight, _: Any) -> Change:
     spec = s.origins.queues[x.queue]
-    return [] if spec is None or spec.hierarchy else [number_edit(spec.document, ("spec", "weight"), str(x.amount))]
+    is_plain = spec is not None and not spec.hierarchy
+    return Change(edits=[number_edit(spec.document, ("spec", "weight"), str(x.amount))] if spec and is_plain else ())
 
 
-def _group_limit_edits(s: Provenance, j: int, x: repairs.HigherGroupLimit, _: Any) -> list[FieldEdit]:
+def _group_limit_change(s: Provenance, j: int, x: repairs.HigherGroupLimit, _: Any) -> Change:
     """Return the annotation, which is JSON, with the limit of one node group."""
     spec, path = s.origins.queues[x.queue], ("metadata", "annotations", k8s.NODE_GROUP_LIMITS_ANNOTATION)
-    if spec is None or len(x.node_groups) != 1:
-        return []
-    limits, name = json.loads(written_value(spec.document, path)), s.problem.resources[x.resource]
-    limits[s.problem.node_groups[x.node_groups[0]]][name] = amount_to_type(name, x.amount).text
-    return [FieldEdit(spec.document, path, json.dumps(limits))]
+    name, edits = s.problem.resources[x.resource], list[FieldEdit]()
+    typed = amount_to_type(name, x.amount)
+    written = None if spec is None else written_value(spec.document, path)
+    if spec is not None and written is not None:
+        limits = json.loads(written)
+        limits[s.problem.node_groups[x.node_groups[0]]][name] = typed.text
+        edits.append(FieldEdit(spec.document, path, json.dumps(limits)))
+    return Change({**_group_values(s, j, x), "amount": typed}, edits)
 
 
-def _domain_edits(s: Provenance, j: int, x: repairs.FewerDedicatedDomains, _: Any) -> list[FieldEdit]:
+def _domain_change(s: Provenance, j: int, x: repairs.FewerDedicatedDomains, _: Any) -> Change:
     spec = s.origins.queues[x.queue]
     if spec is None or spec.dedicated_domains is None:
-        return []
+        return Change()
     number, tier = spec.dedicated_domains
     value = f"{number - x.amount} of tier {tier}" if number > x.amount else Removal.FIELD
-    return [FieldEdit(spec.document, ("metadata", "annotations", k8s.DEDICATED_DOMAINS_ANNOTATION), value)]
-
-
-def _to_type(s: Provenance, name: str, resource: int, amount: int) -> Values:
-    return {name: amount_to_type(s.problem.resources[resource], amount)}
+    path = ("metadata", "annotations", k8s.DEDICATED_DOMAINS_ANNOTATION)
+    return Change(edits=[FieldEdit(spec.document, path, value)])
 
 
 REPAIRS: tuple[Entry[Any], ...] = (
@@ -310,36 +315,23 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "use another queue",
         ("queue {queue} instead of its own",),
         lambda s, j, x: (s.gang_field(j, "queue"),),
-        edits=lambda s, j, x, _: named_field_edits(s.origins.gangs[j], "queue", s.problem.queues[x.queue].name),
+        change=lambda s, j, x, _: Change(
+            edits=named_field_edits(s.origins.gangs[j], "queue", s.problem.queues[x.queue].name)
+        ),
     ),
     Entry(
         repairs.MoreCapability,
         "raise a capability",
         ("capability {limit} for queue {queue}, {amount:n} more",),
         lambda s, j, x: s.queue_amount(x.queue, "capability", x.resource, "capability"),
-        lambda s, j, x, _: _to_type(
-            s, "limit", x.resource, (s.problem.queues[x.queue].capability[x.resource] or 0) + x.amount
-        ),
-        edits=lambda s, j, x, _: _amount_edits(
-            s, x.queue, x.resource, (s.problem.queues[x.queue].capability[x.resource] or 0) + x.amount, "capability"
-        ),
+        change=_capability_change,
     ),
     Entry(
         repairs.SmallerGuarantee,
         "lower a guarantee of another queue",
         ("guarantee {limit} for queue {queue}, {amount:n} less",),
         lambda s, j, x: s.queue_amount(x.queue, "guarantee", x.resource, "guarantee", "resource"),
-        lambda s, j, x, _: _to_type(
-            s, "limit", x.resource, (s.problem.queues[x.queue].guarantee[x.resource] or 0) - x.amount
-        ),
-        edits=lambda s, j, x, _: _amount_edits(
-            s,
-            x.queue,
-            x.resource,
-            (s.problem.queues[x.queue].guarantee[x.resource] or 0) - x.amount,
-            "guarantee",
-            "resource",
-        ),
+        change=_guarantee_change,
     ),
     Entry(
         repairs.MoreWeight,
@@ -349,7 +341,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "weight {amount:n} instead of {now:n} for queue {queue}",
         ),
         _weight,
-        edits=_weight_edits,
+        change=_weight_change,
     ),
     Entry(
         repairs.MoreDeserved,
@@ -359,18 +351,16 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "deserved {amount} for queue {queue} instead of {now:n}",
         ),
         lambda s, j, x: s.queue_amount(x.queue, "deserved", x.resource, "deserved"),
-        lambda s, j, x, _: _to_type(s, "amount", x.resource, x.amount),
-        edits=lambda s, j, x, _: _amount_edits(s, x.queue, x.resource, x.amount, "deserved"),
+        change=lambda s, j, x, _: _amount_change(s, x, "amount", x.amount, "deserved"),
     ),
     Entry(
         repairs.OpenQueue,
         "open a queue",
         ("open queue {queue}",),
         _closed,
-        _closed_values,
         special_texts=("make queue {unready} ready",),
-        edits=lambda s, j, x, _: _queue_edits(
-            s, x.queue, "metadata", "annotations", k8s.CLOSED_ANNOTATION, value="false", now="true"
+        change=lambda s, j, x, _: Change(
+            _closed_values(s, j, x), _annotation_edits(s, x.queue, k8s.CLOSED_ANNOTATION, "false", now="true")
         ),
     ),
     Entry(
@@ -378,32 +368,30 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "keep fewer domains for another queue",
         ("{amount:n} fewer of the whole domains guaranteed to queue {queue}",),
         _domains,
-        edits=_domain_edits,
+        change=_domain_change,
     ),
     Entry(
         repairs.OpenNodeGroups,
         "open node groups to a queue",
         ("let queue {queue} use {named_groups} as well",),
         _node_groups,
-        _open_values,
         special_texts=("let queue {queue} use {named_groups} as well: {edits}",),
-        edits=_affinity_edits,
+        change=_open_groups,
     ),
     Entry(
         repairs.HigherGroupLimit,
         "raise a limit in a node group",
         ("limit {amount} for queue {queue} in {named_groups} instead of {now:n}",),
         _group_limit,
-        lambda s, j, x, together: {**_group_values(s, j, x, together), **_to_type(s, "amount", x.resource, x.amount)},
-        edits=_group_limit_edits,
+        change=_group_limit_change,
     ),
     Entry(
         repairs.NoStrictOrder,
         "lift a queue's strict order",
         ("queue {queue} without its strict order",),
         _order,
-        edits=lambda s, j, x, _: _queue_edits(
-            s, x.queue, "metadata", "annotations", k8s.ORDER_ANNOTATION, value=Removal.FIELD, now="strict"
+        change=lambda s, j, x, _: Change(
+            edits=_annotation_edits(s, x.queue, k8s.ORDER_ANNOTATION, Removal.FIELD, now="strict")
         ),
     ),
 )

@@ -10,10 +10,9 @@ from compiler.cluster_state.cluster_state import STATE_SOURCE
 from compiler.explain.edits import pod_count_edits, replica_edits, request_edits
 from compiler.explain.names import MAX_LISTED
 from compiler.explain.provenance import Provenance, Source, cluster_objects, node_sources, source_at, source_if_written
-from compiler.explain.statements import Edits, Entry, Values, amount_to_type, clear_amounts
+from compiler.explain.statements import Change, Edits, Entry, Values, amount_to_type, clear_amounts
 from compiler.fields.amounts import named_amount, rounded_amount, slot_request_text
 from compiler.specs.pod_spec import PodSpec
-from compiler.syntax.edits import FieldEdit
 from solver import facts, repairs
 
 
@@ -35,7 +34,7 @@ def lack_values(s: Provenance, pod: PodSpec, resource: str) -> dict[str, str]:
     return {"lacking": resource} | s.closed_nodes.owners(pod, resource)
 
 
-def _oversized_values(s: Provenance, j: int, fact: facts.OversizedPod | facts.OversizedGang, _: Any) -> Values:
+def _oversized_values(s: Provenance, j: int, fact: facts.OversizedPod | facts.OversizedGang) -> Values:
     resource = s.problem.resources[fact.resource]
     limit = clear_amounts(resource, {"asked": fact.asked, "limit": fact.available})["limit"]
     values = {"limit": limit, **absence_values(s, resource)}
@@ -44,7 +43,7 @@ def _oversized_values(s: Provenance, j: int, fact: facts.OversizedPod | facts.Ov
     return values
 
 
-def _piece_values(s: Provenance, j: int, fact: facts.Fragmentation, _: Any) -> Values:
+def _piece_values(s: Provenance, j: int, fact: facts.Fragmentation) -> Values:
     """Return how much there is, how it lies on nodes, and what a pod asks for."""
     if fact.role is None or fact.scarce is None:
         return {}
@@ -70,7 +69,7 @@ def _device_slots(s: Provenance, j: int, role: int, resource: int | None) -> Ite
     yield from list(s.role_requests(j, role, resource)) or s.role_requests(j, role, None)
 
 
-def _share_values(s: Provenance, j: int, fact: facts.SlotShortage, _: Any) -> Values:
+def _share_values(s: Provenance, j: int, fact: facts.SlotShortage) -> Values:
     request = s.problem.gangs[j].roles[fact.role].slot_requests[0]
     return {"share": slot_request_text(request, s.problem.resources)}
 
@@ -80,9 +79,7 @@ def _eligibility(s: Provenance, j: int, fact: facts.NoEligibleNode | facts.Eligi
     yield from s.eligible_nodes(j, fact.role, "", ("metadata", "name"), ("metadata", "name"))
 
 
-def _eligibility_values(
-    s: Provenance, j: int, fact: facts.NoEligibleNode | facts.EligibleNodeShortage, _: Any
-) -> Values:
+def _eligibility_values(s: Provenance, j: int, fact: facts.NoEligibleNode | facts.EligibleNodeShortage) -> Values:
     """Labels and taints that close nodes to the role, where they are why."""
     values: dict[str, str] = {} if s.problem.nodes else {"nothing": "the cluster has no nodes"}
     if policy := s.origins.excluding_numa_policies.get((j, fact.role)):
@@ -265,31 +262,29 @@ def _pod_count(s: Provenance, j: int, repair: repairs.FewerPods) -> Iterator[Sou
         yield source_at(spec.document, f"role {role.name}", *role.path)
 
 
-def _pod_count_values(s: Provenance, j: int, repair: repairs.FewerPods, together: Sequence[repairs.Repair]) -> Values:
-    """Return the edits in addition to the count, and a role whose pods are fewer than its replicas already: its
-    minimum."""
-    gang = s.problem.gangs[j]
-    values = Edits.of_fields(pod_count_edits(s.origins.gangs[j], gang, repair, _group_sizes(together)))
+def _pod_count_change(s: Provenance, j: int, repair: repairs.FewerPods, together: Sequence[repairs.Repair]) -> Change:
+    """Return the edits, in the sentence those in addition to the count; and a role whose pods are fewer than its
+    replicas already: its minimum."""
+    spec, gang = s.origins.gangs[j], s.problem.gangs[j]
+    sizes = {part.subgroup: part.amount for part in together if isinstance(part, repairs.SmallerSubgroups)}
+    counts = pod_count_edits(spec, gang, repair, sizes)
     role = None if repair.role is None else gang.roles[repair.role]
-    return values if role is None or role.minimum >= role.replicas else {**values, "elastic": role.name}
+    elastic = {} if role is None or role.minimum >= role.replicas else {"elastic": role.name}
+    return Change({**Edits.of_fields(counts), **elastic}, replica_edits(spec, gang, repair, counts))
 
 
-def _group_sizes(together: Sequence[repairs.Repair]) -> dict[int, int]:
-    return {part.subgroup: part.amount for part in together if isinstance(part, repairs.SmallerSubgroups)}
-
-
-def _request_edits(s: Provenance, j: int, x: repairs.SmallerPods, _: Any) -> list[FieldEdit]:
+def _request_change(s: Provenance, j: int, x: repairs.SmallerPods, _: Any) -> Change:
     spec, resource = s.origins.gangs[j], s.problem.resources[x.resource]
-    amount = amount_to_type(resource, x.amount).text
-    return request_edits(spec, spec.roles[x.role], resource, x.current_amount, amount)
+    amount = amount_to_type(resource, x.amount)
+    return Change({"amount": amount}, request_edits(spec, spec.roles[x.role], resource, x.current_amount, amount.text))
 
 
-def _node_edits(s: Provenance, j: int, x: repairs.MoreNodeClasses, _: Any) -> list[FieldEdit]:
+def _node_change(s: Provenance, j: int, x: repairs.MoreNodeClasses, _: Any) -> Change:
     spec = s.origins.gangs[j]
     role = spec.roles[x.role]
-    if len(role.pod_documents) > 1 or role.selector_paths:
-        return []
-    return s.closed_nodes.field_edits(role.pod, x.node, *spec.pod_spec_of(role))
+    is_one = len(role.pod_documents) < 2 and not role.selector_paths
+    edits = s.closed_nodes.field_edits(role.pod, x.node, *spec.pod_spec_of(role)) if is_one else ()
+    return Change(node_edit_values(s, role.pod, x.node), edits)
 
 
 def node_edit_values(s: Provenance, pod: PodSpec, n: int) -> Values:
@@ -309,7 +304,6 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "ask for fewer pods",
         ("{amount:pods} of role {role} instead of {now:n}", "{amount:pods} at least instead of {now:n}"),
         _pod_count,
-        _pod_count_values,
         of_document=True,
         special_texts=(
             "at least {amount:pods} of role {elastic} instead of {now:n}: {edits}",
@@ -317,27 +311,23 @@ REPAIRS: tuple[Entry[Any], ...] = (
             "{amount:pods} of role {role} instead of {now:n}, with {edits}",
             "{amount:pods} at least instead of {now:n}: {edits}",
         ),
-        edits=lambda s, j, x, together: replica_edits(
-            s.origins.gangs[j], s.problem.gangs[j], x, _group_sizes(together)
-        ),
+        change=_pod_count_change,
     ),
     Entry(
         repairs.SmallerPods,
         "make the pods smaller",
         ("{amount} for a pod of role {role} instead of {now:n}",),
         lambda s, j, x: s.role_requests(j, x.role, x.resource),
-        lambda s, j, x, _: {"amount": amount_to_type(s.problem.resources[x.resource], x.amount)},
-        edits=_request_edits,
+        change=_request_change,
     ),
     Entry(
         repairs.MoreNodeClasses,
         "let a role use other nodes",
         ("let role {role} use nodes like {nodes} as well",),
         lambda s, j, x: s.role_selectors(j, x.role),
-        lambda s, j, x, _: node_edit_values(s, s.origins.gangs[j].roles[x.role].pod, x.node),
         special_texts=("let role {role} use nodes like {nodes} as well: {edits}",),
         of_document=True,
-        edits=_node_edits,
+        change=_node_change,
     ),
     Entry(
         repairs.Restart,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from compiler.explain.edits import Edit, edit_text, edit_value, path_text
 from compiler.explain.names import short_list
@@ -55,33 +56,39 @@ class CodedMessage:
     sources: tuple[Source, ...] = ()
 
 
+class Change(NamedTuple):
+    """The edit of a repair. values: in its sentence, beyond its fields. edits: of files; () if uncertain."""
+
+    values: Values = MappingProxyType({})
+    edits: Sequence[FieldEdit] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[T]):
     """texts: the first whose names are all known is used. special_texts: tried before all others, where their values
     matter. never_texts: tried before texts where waiting cannot help. remedy: advice on the page.
 
-    edits: of a repair, its edits of files; () where they are uncertain, or there are none. sources: the sources of the
-    statement about gang j. values: values beyond its fields; given the statement and all changes that belong together.
-    of_document: whether they use contents of the gang's own document. command: of a repair that is made in the cluster,
-    with {namespace}, {pods} (a label selector) and {nodes}.
+    sources: the sources of the statement about gang j. values: values beyond its fields. change: of a repair that edits
+    files, what it writes, given all changes that belong together. of_document: whether these use contents of the gang's
+    own document. command: of a repair that is made in the cluster, with {namespace}, {pods} (a label selector) and
+    {nodes}.
     """
 
     kind: type[T]
     title: str
     texts: tuple[str, ...]
     sources: Callable[[Provenance, int, T], Iterable[Source]] = lambda s, j, x: ()
-    values: Callable[[Provenance, int, T, Sequence[Any]], Values] = lambda s, j, x, together: {}
+    values: Callable[[Provenance, int, T], Values] = lambda s, j, x: {}
     never_texts: tuple[str, ...] = ()
     special_texts: tuple[str, ...] = ()
     remedy: str = ""
     of_document: bool = False
     command: str = ""
-    edits: Callable[[Provenance, int, T, Sequence[Any]], Iterable[FieldEdit]] = lambda s, j, x, together: ()
+    change: Callable[[Provenance, int, T, Sequence[Any]], Change] | None = None
 
-    @property
-    def edits_files(self) -> bool:
-        """Return whether the repair may change files: none for nodes, restarts, and changes by time alone."""
-        return self.edits is not Entry.__dataclass_fields__["edits"].default
+    def change_of(self, s: Provenance, j: int, x: T, together: Sequence[Any]) -> Change:
+        """Return what a statement writes; only the other values in its sentence where it edits no files."""
+        return self.change(s, j, x, together) if self.change else Change(self.values(s, j, x))
 
     def message(self, values: Values, sources: Iterable[Source] = (), even_empty: bool = False) -> CodedMessage:
         """Return the message with these values. even_empty: whether the obstacle is there on the empty cluster too,

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler.explain.edits import partition_edits, written_value
 from compiler.explain.provenance import Provenance, Source, cluster_objects, source_at
-from compiler.explain.statements import Edits, Entry, Values
+from compiler.explain.statements import Change, Edits, Entry, Values
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.parts import ANTI_AFFINITY_PATH
 from compiler.syntax.edits import FieldEdit
@@ -64,7 +64,7 @@ def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[So
     yield from cluster_objects("Pod", list(s.origins.rules.owner_pods[rho]), "rule")
 
 
-def _pod_rule_values(s: Provenance, j: int, fact: facts.PodRuleConflict, _: Any) -> Values:
+def _pod_rule_values(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Values:
     values = {"rule": s.origins.rules.texts[fact.pod_rule]}
     is_nowhere = all(domain is None for domain in s.problem.pod_rules[fact.pod_rule].domains)
     if is_nowhere and fact.pod_rule in s.rule_owners:
@@ -143,17 +143,17 @@ def _topology(
     yield s.gang_field(j, "topology") if repair.subgroup is None else s.subgroup_source(j, repair.subgroup)
 
 
-def _size_values(s: Provenance, j: int, repair: repairs.SmallerSubgroups, together: Sequence[repairs.Repair]) -> Values:
-    """Return the edits; the number of partitions is reported with the pods, where these are fewer."""
-    spec, with_counts = s.origins.gangs[j], not any(isinstance(part, repairs.FewerPods) for part in together)
-    annotation = metax.annotation_repair(spec, repair.subgroup, repair.code, repair.amount)
-    return {**annotation, **Edits.of_fields(partition_edits(spec, repair, with_counts))}
+def _tier_change(s: Provenance, j: int, x: repairs.HigherTier, _: Any) -> Change:
+    return Change(edits=_topology_edits(s, j, x, "highestTierAllowed", x.tier))
 
 
-def _wish_values(s: Provenance, j: int, repair: repairs.SoftTopology, _: Any) -> Values:
-    if repair.subgroup is None:
-        return {}
-    return metax.annotation_repair(s.origins.gangs[j], repair.subgroup, repair.code, None)
+def _soft_change(s: Provenance, j: int, x: repairs.SoftTopology, _: Any) -> Change:
+    """Return the topology's mode, or the annotation of MetaX."""
+    edits = _topology_edits(s, j, x, "mode", "soft")
+    if x.subgroup is None:
+        return Change(edits=edits)
+    by_annotation = _annotation_change(s, j, x.subgroup, None)
+    return by_annotation._replace(edits=edits or by_annotation.edits)
 
 
 def _topology_edits(
@@ -169,39 +169,36 @@ def _topology_edits(
     return [FieldEdit(spec.document, (*path, field), value)] if is_known else []
 
 
-def _size_edits(
-    s: Provenance, j: int, x: repairs.SmallerSubgroups, together: Sequence[repairs.Repair]
-) -> list[FieldEdit]:
+def _size_change(s: Provenance, j: int, x: repairs.SmallerSubgroups, together: Sequence[repairs.Repair]) -> Change:
+    """Return the edits; the number of partitions is reported with the pods, where these are fewer."""
     spec, with_counts = s.origins.gangs[j], not any(isinstance(part, repairs.FewerPods) for part in together)
     found = partition_edits(spec, x, with_counts)
-    return [FieldEdit(spec.document, path, value) for path, value in found.items()] or _annotation_edits(
-        s, j, x, x.amount
-    )
+    values, edits = _annotation_change(s, j, x.subgroup, x.amount)
+    own = [FieldEdit(spec.document, path, value) for path, value in found.items()]
+    return Change({**values, **Edits.of_fields(found)}, own or edits)
 
 
-def _annotation_edits(
-    s: Provenance, j: int, x: repairs.SmallerSubgroups | repairs.SoftTopology, pods: int | None
-) -> list[FieldEdit]:
+def _annotation_change(s: Provenance, j: int, subgroup: int, pods: int | None) -> Change:
     """Return the annotation of MetaX, where it or the one that asks for the groups is written."""
-    if x.subgroup is None:
-        return []
     spec = s.origins.gangs[j]
-    asking, found = spec.subgroups[x.subgroup].path, metax.annotation_repair(spec, x.subgroup, x.code, pods)
-    return [FieldEdit(spec.document, (*asking[:-1], str(found["annotation"])), str(found["written"]))] if found else []
+    asking, found = spec.subgroups[subgroup].path, metax.annotation_repair(spec, subgroup, pods)
+    if not found:
+        return Change()
+    return Change(found, [FieldEdit(spec.document, (*asking[:-1], str(found["annotation"])), str(found["written"]))])
 
 
-def _wish_edits(s: Provenance, j: int, x: repairs.SoftSeparation, _: Any) -> list[FieldEdit]:
+def _wish_change(s: Provenance, j: int, x: repairs.SoftSeparation, _: Any) -> Change:
     """Return a weight for each required term, which only preferred ones have; their list then becomes the preferred
     one, if it is the only one."""
     group = s.origins.gangs[j].pod_group
     written = None if group is None else written_value(group.document, ANTI_AFFINITY_PATH)
     if group is None or not isinstance(written, dict) or written.get("preferred"):
-        return []
+        return Change()
     required = (*ANTI_AFFINITY_PATH, "required")
     weights = [
         FieldEdit(group.document, (*required, i, "weight"), WISH_WEIGHT) for i in range(len(written["required"]))
     ]
-    return [*weights, FieldEdit(group.document, required, "preferred", is_key=True)]
+    return Change(edits=[*weights, FieldEdit(group.document, required, "preferred", is_key=True)])
 
 
 REPAIRS: tuple[Entry[Any], ...] = (
@@ -210,36 +207,34 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "allow a higher tier",
         ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}"),
         _topology,
-        edits=lambda s, j, x, _: _topology_edits(s, j, x, "highestTierAllowed", x.tier),
+        change=_tier_change,
     ),
     Entry(
         repairs.SmallerSubgroups,
         "make the subgroups smaller",
         ("groups of {amount:pods} instead of {now:n} ({subgroup})",),
         _topology,
-        _size_values,
         of_document=True,
         special_texts=(
             "{annotation}: {written}, groups of {amount:pods} instead of {now:n}",
             "groups of {amount:pods} instead of {now:n} ({subgroup}), with {edits}",
         ),
-        edits=_size_edits,
+        change=_size_change,
     ),
     Entry(
         repairs.SoftTopology,
         "make the topology a wish",
         ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
         _topology,
-        _wish_values,
         of_document=True,
         special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
-        edits=lambda s, j, x, _: _topology_edits(s, j, x, "mode", "soft") or _annotation_edits(s, j, x, None),
+        change=_soft_change,
     ),
     Entry(
         repairs.SoftSeparation,
         "make the anti-affinity of its PodGroup a wish",
         ("preferred instead of required terms in podGroupAntiAffinity of its PodGroup",),
         lambda s, j, x: _terms(s, j),
-        edits=_wish_edits,
+        change=_wish_change,
     ),
 )

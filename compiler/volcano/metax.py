@@ -69,16 +69,16 @@ def requesting_annotation(subgroup: SubgroupSpec) -> str | None:
     )
 
 
-def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
-    """Return the annotation to write for smaller groups (GR106), or for groups that only should be in one supernode
-    (GR107), where one pod is the atomic group. Empty where no annotation requests the subgroup."""
+def annotation_repair(gang: GangSpec, subgroup: int, pods: int | None) -> dict[str, str | int]:
+    """Return the annotation to write for groups of so many pods; None: for groups that only should be in one supernode,
+    where one pod is the atomic group. Empty where no annotation requests the subgroup."""
     annotation = requesting_annotation(gang.subgroups[subgroup])
-    if annotation is None or code not in ("GR106", "GR107"):
+    if annotation is None:
         return {}
     gpus = _gpu_roles(gang.roles)[1]
-    if code == "GR107":
+    if pods is None:
         return {"annotation": METAX_ATOMIC_GROUP_SIZE_ANNOTATION, "written": gpus}
-    return {"annotation": annotation, "written": gpus * (pods or 1)}
+    return {"annotation": annotation, "written": gpus * pods}
 
 
 def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:

@@ -173,7 +173,7 @@ class ObjectTimings:
     fight_window: float = 60.0  # in which so many corrections cool down
     fight_threshold: float = 5.0  # corrections that make a fight
     fight_pause: float = 120.0
-    jobs_in_flight: int = 32  # jobs made that have no pods yet
+    jobs_in_flight: int = 128  # jobs made that have no pods yet
     flight: float = 8.0  # then a job without pods holds up no other
     soon: float = 0.1  # until the next pass, if room was freed during the last one
     slice: int = 400  # changes of one pass, so that the first gates are lifted before the last jobs are made

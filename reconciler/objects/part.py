@@ -120,9 +120,13 @@ class Corrections:
 class StartPace:
     """Creates new jobs only as fast as earlier ones get their pods.
 
-    Volcano's job controller handles jobs with three workers, one step of each in turn. Of hundreds at once it creates
-    every PodGroup before the first pods, and the scheduler reports again and again that each gang has no pods. made_at:
-    Ref.key of a job without pods -> when it was created. is_holding: whether jobs were deferred to a later pass.
+    Volcano's job controller handles jobs with three workers, one step of each in turn. Of all jobs of a large commit at
+    once it creates every PodGroup before the first pods, and the scheduler reports again and again that each gang has
+    no pods. With few it writes how the first ones run before it makes pods for the last: it sends 50 requests a second
+    by default, and they decide when the last gang starts.
+
+    made_at: Ref.key of a job without pods -> when it was created. is_holding: whether jobs were deferred to a later
+    pass.
     """
 
     timings: ObjectTimings = TIMINGS.objects

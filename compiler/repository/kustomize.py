@@ -115,5 +115,5 @@ def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> 
         return done.stdout
     for name in (str(top), os.path.realpath(top)):
         output = output.replace(f"{name}/", "").replace(name, ".")
-    help = "correct the kustomization; only YAML and JSON files of the repository are there for it"
+    help = f"correct it; it has the YAML and JSON files below {' and '.join(ROOT_FOLDERS)} alone, built without network"
     return BUILD_FAILED.diagnostic(at, f"the kustomization cannot be built: {output or 'no message'}", help)

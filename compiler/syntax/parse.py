@@ -27,16 +27,10 @@ NOT_AN_OBJECT = declare_rule("GP118", "error")
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLOCK_SCALAR = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")
-_IN_METADATA = r"^metadata:[^\n]*(?:\n[ \t]+[^\n]*)*?[{, \t]%s:[ \t]*[\"']?([\w.-]+)"
-_API_VERSION, _KIND, _NAME, _NAMESPACE = (
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        r"^apiVersion:[ \t]*[\"']?([\w./-]+)",
-        r"^kind:[ \t]*[\"']?(\w+)",
-        _IN_METADATA % "name",
-        _IN_METADATA % "namespace",
-    )
-)
+_API_VERSION = re.compile(r"^apiVersion:[ \t]*[\"']?([\w./-]+)", re.MULTILINE)
+_KIND = re.compile(r"^kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
+_METADATA = re.compile(r"^metadata:.*(?:\n[ \t].*)*", re.MULTILINE)
+_NAMED, _NAMESPACED = (re.compile(rf"[{{, \t]{key}:[ \t]*[\"']?([\w.-]+)") for key in ("name", "namespace"))
 _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
 
 
@@ -140,13 +134,18 @@ def parse_file(file: str, content: bytes, adopt: Adopt = lambda document: []) ->
 
 def _header(text: str) -> dict[str, Any] | None:
     """Return apiVersion, kind and name of an object whose text is not YAML; None where they cannot be made out."""
-    found = [pattern.search(text) for pattern in (_API_VERSION, _KIND, _NAME)]
-    if not all(found):
+    version, kind, block = (pattern.search(text) for pattern in (_API_VERSION, _KIND, _METADATA))
+    if version is None or kind is None or block is None:
         return None
-    version, kind, name = (each.group(1) for each in found if each)
-    namespace = _NAMESPACE.search(text)
-    metadata = {"name": name, "namespace": namespace.group(1) if namespace else ""}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata}
+    data = next(YamlReader("", 1, block.group(), []).load_data(), {"metadata": _names_in(block.group())})
+    header = {"apiVersion": version.group(1), "kind": kind.group(1), **data}
+    return header if _missing_field(header) is None and "name" in header["metadata"] else None
+
+
+def _names_in(block: str) -> dict[str, str]:
+    """Return name and namespace of metadata that are not YAML."""
+    found = {"name": _NAMED.search(block), "namespace": _NAMESPACED.search(block)}
+    return {key: match.group(1) for key, match in found.items() if match}
 
 
 def _encoding_diagnostic(file: str, content: bytes, problem: UnicodeDecodeError) -> Diagnostic:

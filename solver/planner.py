@@ -193,7 +193,7 @@ def _slot_uses(decided: PlanState, placements: Placements) -> SlotUses:
 
 def _delays(start: _Start, decided: PlanState, placements: Placements, uses: SlotUses) -> DelayDiagnosis:
     """Return the diagnosis's inputs from the plan."""
-    problem, options, reservation = start.state.problem, start.options, decided.reservation
+    problem, options = start.state.problem, start.options
     staying = {j for j in placements if meets_minima(problem.gangs[j])}
     # The first of equal gangs is explained.
     first = sorted(decided.waiting_gangs(), key=lambda j: (-problem.gangs[j].priority, j))
@@ -205,13 +205,13 @@ def _delays(start: _Start, decided: PlanState, placements: Placements, uses: Slo
         {j: pods for j, pods in placements.items() if j in staying},
         replace(options, time_limit=min(options.time_limit, options.budget.diagnosis_seconds)),
         uses,
-        () if reservation is None else tuple(sorted({p.node for p in reservation.placements})),
+        decided.reservation,
         closed_classes=start.closed_classes,
         reclaimed=decided.evictions.reclaimed_gangs,
         asked_evictions=frozenset(first[: options.budget.eviction_reasons]),
     )
     restricted = start.lending.problem, start.lending.tree
-    return DelayDiagnosis(state, restricted, reservation, decided.blocked_gangs, decided.waiting_gangs())
+    return DelayDiagnosis(state, restricted, decided.blocked_gangs, decided.waiting_gangs())
 
 
 # ---- the parts of the plan

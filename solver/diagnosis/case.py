@@ -134,7 +134,8 @@ class GangDiagnosis:
 
     def _excluded(self, w: World) -> frozenset[int]:
         """Return nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""
-        reserved = self.state.reserved_nodes if w.is_tried and w.with_started else ()
+        keeps_off = w.is_tried and w.with_started and self.index != self.state.reserved_gang
+        reserved = self.state.reserved_nodes if keeps_off else ()
         closing = maintenance_conflicts(self.state.problem, self.gang, w.start_delay) if w.start_delay else ()
         return w.excluded.union(reserved, closing)
 

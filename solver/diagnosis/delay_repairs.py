@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.world import has_pod_rules
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
-from solver.problem import Node, Problem
+from solver.problem import Gang, Node
 from solver.semantics.exclusions import fixed_exclusions, maintenance_conflicts
 from solver.semantics.placements import placed_demand
 from solver.state.state import State
@@ -32,8 +31,8 @@ def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> t
     match facts:
         case [DedicatedDomains(queue=q)]:
             return tuple(_dedication_repairs(turn, q))
-        case [ReservedNodes()] if diagnosis.reservation is not None:
-            return tuple(_reservation_repairs(turn, diagnosis.reservation))
+        case [ReservedNodes()] if diagnosis.state.reservation is not None:
+            return tuple(_reservation_repairs(turn, diagnosis.state.reservation))
         case [StrictOrder() as fact]:
             return tuple(_order_repairs(turn, fact))
         case [Maintenance()]:
@@ -48,31 +47,25 @@ class Turn:
     diagnosis: DelayDiagnosis
     case: GangDiagnosis
 
-    @cached_property
-    def gang_problem(self) -> Problem:
-        return replace(self.case.state.problem, gangs=(self.case.gang,))
+    def starts(self, gang: Gang | None = None, at: int = 0, **changes: Any) -> bool:
+        """Return whether it would start next to the plan in a changed problem, `at` seconds from now, when gangs with a
+        known end may have ended: by nodes, by queues, and outside of reserved nodes. Pods with pod rules stay.
 
-    def with_gang(self, **changes: Any) -> Problem:
-        """Return the gang's problem with the gang changed."""
-        return replace(self.gang_problem, gangs=(replace(self.case.gang, **changes),))
-
-    def lasting(self, seconds: int) -> Problem:
-        """Return the gang's problem with so long a run."""
-        return self.with_gang(times=replace(self.case.gang.times, duration=seconds))
-
-    def starts_beside_plan(self, problem: Problem, at: int = 0) -> bool:
-        """Return whether it would start in this problem next to the plan, `at` seconds from now, when gangs with a
-        known end may have ended: by nodes, by queues, and outside of reserved nodes. Pods with pod rules stay."""
-        case, reservation, (gang,) = self.case, self.diagnosis.reservation, problem.gangs
+        gang: changed; changes: of the problem's other fields."""
+        case, reservation, gang = self.case, self.case.state.reservation, gang or self.case.gang
+        problem = replace(case.state.problem, gangs=(gang,), **changes)
         excluded = fixed_exclusions(problem).get(0, frozenset())
         if reservation is not None and case.index != reservation.gang and not ends_in_time(problem, 0, reservation):
             if case.index in self.diagnosis.blocked_gangs:
                 return False
-            excluded |= frozenset(p.node for p in reservation.placements)
+            excluded |= case.state.reserved_nodes
         gone = sorted(v for v, end in case.state.expected_ends.items() if end <= at)
         ended = tuple(v for v in gone if not has_pod_rules(case.state.problem.gangs[v]))
-        world = replace(case.current_world, queue=gang.queue, ended_gangs=ended, excluded=excluded)
-        return case.lets_start(world)
+        return case.lets_start(replace(case.current_world, queue=gang.queue, ended_gangs=ended, excluded=excluded))
+
+    def ends_within(self, seconds: int) -> bool:
+        """Return whether it would start with so long a run."""
+        return self.starts(_lasting(self.case.gang, seconds))
 
     def priority_above(self, gangs: Iterable[int]) -> repairs.HigherPriority:
         """Return the least unused priority above all of these gangs."""
@@ -80,18 +73,21 @@ class Turn:
         return repairs.HigherPriority(least_free_priority(problem, max(problem.gangs[i].priority for i in gangs)))
 
 
+def _lasting(gang: Gang, seconds: int | None) -> Gang:
+    return replace(gang, times=replace(gang.times, duration=seconds))
+
+
 # ---- strict order
 
 
 def _order_repairs(turn: Turn, fact: StrictOrder) -> Iterator[repairs.Repair]:
-    diagnosis = turn.diagnosis
     if _both_fit(turn, fact.gang):
         yield repairs.StartOfGang(fact.gang)
-    if turn.starts_beside_plan(turn.gang_problem):
+    if turn.starts():
         yield turn.priority_above([fact.gang])
         yield repairs.NoStrictOrder(fact.queue)
-    elif diagnosis.fits_beside_running(turn.case.index):
-        reserved = [] if diagnosis.reservation is None else [diagnosis.reservation.gang]
+    elif turn.diagnosis.fits_beside_running(turn.case.index):
+        reserved = [] if turn.case.state.reserved_gang is None else [turn.case.state.reserved_gang]
         yield turn.priority_above([fact.gang, *turn.case.state.started_placements, *reserved])
 
 
@@ -118,7 +114,7 @@ def _both_fit(turn: Turn, first: int) -> bool:
 
 def _reservation_repairs(turn: Turn, reservation: Reservation) -> Iterator[repairs.Repair]:
     start = reservation.starts_in
-    if start and not turn.case.gang.running and turn.starts_beside_plan(turn.lasting(start)):
+    if start and not turn.case.gang.running and turn.ends_within(start):
         yield repairs.ShorterDuration(start)
     if _fits_after_reservation(turn, reservation):
         yield repairs.StartOfGang(reservation.gang, start)
@@ -151,14 +147,13 @@ def _dedication_repairs(turn: Turn, q: int) -> Iterator[repairs.Repair]:
     problem, owner = turn.case.state.problem, turn.case.state.problem.queues[q]
     domains, home = owner.dedicated_domains, problem.queues[turn.case.gang.queue]
     is_as_open = set(owner.closed_node_groups) <= set(home.closed_node_groups)
-    if is_as_open and not owner.strict_order and turn.starts_beside_plan(turn.with_gang(queue=q)):
+    if is_as_open and not owner.strict_order and turn.starts(replace(turn.case.gang, queue=q)):
         yield repairs.OtherQueue(q)
 
     def suffices(count: int) -> bool:
         """Return whether the gang starts with so many fewer, of which the last go first."""
         fewer = replace(owner, dedicated_domains=domains[:-count])
-        queues = (*problem.queues[:q], fewer, *problem.queues[q + 1 :])
-        return turn.starts_beside_plan(replace(turn.gang_problem, queues=queues))
+        return turn.starts(queues=(*problem.queues[:q], fewer, *problem.queues[q + 1 :]))
 
     least = first_sufficient(range(1, len(domains) + 1), suffices)
     if least is not None:
@@ -175,36 +170,24 @@ def _maintenance_repairs(turn: Turn) -> Iterator[repairs.Repair]:
     if gang.times.duration is not None:
         times = [t for t in times if t < gang.times.duration]
     if not gang.running:
-        longest = first_sufficient(times, lambda t: turn.starts_beside_plan(turn.lasting(t)))
+        longest = first_sufficient(times, turn.ends_within)
         if longest is not None:
             yield repairs.ShorterDuration(longest)
     windows = {window for node in problem.nodes for window in node.maintenance_windows}
     ends = sorted({end for _, end in windows})
     for end in ends[: turn.case.state.options.budget.maintenance_ends]:
-        if turn.starts_beside_plan(_problem_at(turn.gang_problem, end), end):
+        # Counted from now it lasts until end + duration, and a node that closes meanwhile is as one that closes now.
+        duration = gang.times.duration
+        nodes = tuple(_node_at(node, end, duration) for node in problem.nodes)
+        if turn.starts(_lasting(gang, None if duration is None else end + duration), at=end, nodes=nodes):
             yield repairs.EndOfMaintenance(end)
             return
 
 
-def _problem_at(problem: Problem, start: int) -> Problem:
-    """Return the gang's world at a later start: nodes close whose windows meet its run [start, start + duration).
-
-    Counted from now the gang lasts until start + duration, and such a node is as one that closes now.
-    """
-    (gang,) = problem.gangs
-    duration = gang.times.duration
-
-    def closes(node: Node) -> bool:
-        if not node.maintenance_windows:
-            return True
-        return any(
-            end > start and (duration is None or begin < start + duration) for begin, end in node.maintenance_windows
-        )
-
-    nodes = list(problem.nodes)
-    for n, node in enumerate(nodes):
-        if node.maintenance_in is not None:
-            nodes[n] = replace(node, maintenance_in=0 if closes(node) else None)
-    lasts = None if duration is None else start + duration
-    later = replace(gang, times=replace(gang.times, duration=lasts))
-    return replace(problem, nodes=tuple(nodes), gangs=(later,))
+def _node_at(node: Node, start: int, duration: int | None) -> Node:
+    """Return the node closed now, where one of its windows meets a run [start, start + duration); else open."""
+    if node.maintenance_in is None:
+        return node
+    windows = [(begin, end) for begin, end in node.maintenance_windows if end > start]
+    closes = not node.maintenance_windows or any(duration is None or begin < start + duration for begin, _ in windows)
+    return replace(node, maintenance_in=0 if closes else None)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.world import World, anonymous_gang, gang_kinds, has_pod_rules
+from solver.diagnosis.world import gang_kinds, has_pod_rules
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
 from solver.problem import Problem
@@ -35,7 +36,6 @@ class DelayDiagnosis:
 
     state: DiagnosisState
     restricted_world: tuple[Problem, TopologyTree]
-    reservation: Reservation | None
     blocked_gangs: frozenset[int]
     waiting_gangs: Collection[int]
 
@@ -47,7 +47,7 @@ class DelayDiagnosis:
     @cached_property
     def backfill_exclusions(self) -> dict[int, NodeSet]:
         """Return the same with the reserved nodes, for every gang that would still run at the reserved start."""
-        reservation, problem = self.reservation, self.state.problem
+        reservation, problem = self.state.reservation, self.state.problem
         return merge_exclusions(self.exclusions, reserved_exclusions(problem, reservation) if reservation else {})
 
     @cached_property
@@ -65,8 +65,9 @@ class DelayDiagnosis:
             return self._exclusion_facts(j, "now")
         if has_room and (order := self.order_facts(j)):
             return order
-        if self.reservation is not None and self._is_delayed_by(self.reservation, j):
-            return (ReservedNodes(self.reservation.gang),)
+        reservation = self.state.reservation
+        if reservation is not None and self._is_delayed_by(reservation, j):
+            return (ReservedNodes(reservation.gang),)
         return ()
 
     def order_facts(self, j: int) -> tuple[Fact, ...]:
@@ -121,8 +122,7 @@ class DelayDiagnosis:
     @cached_property
     def _plan_backfills(self) -> bool:
         """Return whether the plan starts anything on nodes that it reserves."""
-        reserved = set(self.state.reserved_nodes)
-        return any(p.node in reserved for pods in self.state.started_placements.values() for p in pods)
+        return any(p.node in self.state.reserved_nodes for pods in self.state.started_placements.values() for p in pods)
 
     # ---- does it fit?
 
@@ -147,10 +147,8 @@ class DelayDiagnosis:
         return state.memoize(("delay", baseline, gang_kinds(state.problem)[j], queue, excluded), make)
 
     def _question(self, j: int, baseline: Baseline, excluded: NodeSet) -> FitQuestion:
-        gang = anonymous_gang(self.state.problem.gangs[j])
-        world = World(gang, gang.queue, gang.running, with_started=baseline == "planned")
+        case = GangDiagnosis.of(self.state, j)
+        world = replace(case.current_world, with_started=baseline == "planned")
         if baseline == "idle":
-            world = replace(
-                world, gang=replace(gang, running=()), own_running=(), with_running=False, with_pod_rules=False
-            )
+            world = replace(case.empty_world, returned_nodes=(), with_pod_rules=False)
         return self.state.question(world, excluded)

@@ -13,6 +13,7 @@ from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlem
 from solver.diagnosis.question import FitQuestion
 from solver.diagnosis.world import NodeKind, World
 from solver.options import Options
+from solver.plan import Reservation
 from solver.problem import UNKNOWN, Gang, Node, Problem, Vector
 from solver.semantics.device_slots import (
     FreeVectors,
@@ -42,7 +43,7 @@ class DiagnosisState:
 
     before: with running pods only; after: free amounts, queue usage and pod rule counts with the plan.
     started_placements, kept_placements: of gangs that the plan starts and keeps; slot_uses: their device slots.
-    reserved_nodes: held for a gang that waits. exclusions_in_classes: node classes represent exclusions too, in
+    reservation: of nodes for a gang that waits. exclusions_in_classes: node classes represent exclusions too, in
     addition to selectors. exclusions: gang -> excluded nodes that are not in the classes, on which no repair may count.
     closed_classes: gang -> for each role the node classes in node groups that its queue may not use. reclaimed: gangs
     that lose pods to gangs of other queues. asked_evictions: gangs whose missing evictions are to be explained.
@@ -54,7 +55,7 @@ class DiagnosisState:
     kept_placements: Placements
     options: Options
     slot_uses: SlotUses = field(default_factory=dict)
-    reserved_nodes: tuple[int, ...] = ()
+    reservation: Reservation | None = None
     exclusions_in_classes: bool = False
     exclusions: Mapping[int, frozenset[int]] = field(default_factory=dict)
     closed_classes: Mapping[int, tuple[frozenset[int], ...]] = field(default_factory=dict)
@@ -76,6 +77,15 @@ class DiagnosisState:
     @cached_property
     def problem(self) -> Problem:
         return self.before.problem
+
+    @cached_property
+    def reserved_nodes(self) -> frozenset[int]:
+        return frozenset(p.node for p in self.reservation.placements) if self.reservation else frozenset()
+
+    @property
+    def reserved_gang(self) -> int | None:
+        """Return the gang for which nodes are reserved."""
+        return None if self.reservation is None else self.reservation.gang
 
     @property
     def tree(self) -> TopologyTree:

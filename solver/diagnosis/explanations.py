@@ -44,7 +44,7 @@ def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int
     lacking = _resource_explanations(diagnosis, delayed, mapper)
     why = {j: (_with_order(diagnosis, j, facts), repairs) for j, (facts, repairs) in lacking.items()}
     known: dict[object, tuple[Repair, ...]] = {}
-    held = None if diagnosis.reservation is None else diagnosis.reservation.gang
+    held = diagnosis.state.reserved_gang
     for j, facts in delayed.items():
         duration, blocked = diagnosis.state.problem.gangs[j].times.duration, j in diagnosis.blocked_gangs
         key = diagnosis_class(diagnosis.state, j), duration, blocked, j == held, facts
@@ -83,8 +83,8 @@ def _resource_explanations(
         )
         (restricted if has_room else unrestricted).append(j)
     state = replace(diagnosis.state, exclusions=diagnosis.exclusions)
-    why |= _explanations(diagnosis, state, unrestricted, mapper)
-    why |= _explanations(diagnosis, diagnosis.restricted_state, restricted, mapper)
+    why |= _explanations(state, unrestricted, mapper)
+    why |= _explanations(diagnosis.restricted_state, restricted, mapper)
     for j in unrestricted:
         if j in diagnosis.exclusions:
             facts, repairs = why[j]
@@ -92,23 +92,13 @@ def _resource_explanations(
     return why
 
 
-def _explanations(
-    diagnosis: DelayDiagnosis, state: DiagnosisState, gangs: Iterable[int], mapper: Mapper
-) -> dict[int, Explanation]:
-    """Facts and repairs of each gang, asked once for each class. Reserved nodes are excluded for all but their gang."""
-    held = None if diagnosis.reservation is None else diagnosis.reservation.gang
-    others = [j for j in gangs if j != held]
-    why = _explanations_by_class(state, others, mapper)
-    if held is not None and held in gangs:
-        why |= _explanations_by_class(replace(state, reserved_nodes=()), [held], mapper)
-    return why
-
-
-def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: Mapper) -> dict[int, Explanation]:
+def _explanations(state: DiagnosisState, gangs: Iterable[int], mapper: Mapper) -> dict[int, Explanation]:
+    """Return facts and repairs of each gang, asked once for each class, and for the gang for which nodes are
+    reserved."""
     alike = {j: likeness(state, j) for j in gangs}
     classes: dict[object, list[int]] = {}
     for j in alike:
-        classes.setdefault(alike[j].key, []).append(j)
+        classes.setdefault((alike[j].key, j == state.reserved_gang), []).append(j)
     if not classes:
         return {}
     # Gangs of one queue ask the same about it, so that those next to one another are best explained by one process.

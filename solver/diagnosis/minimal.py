@@ -30,10 +30,12 @@ def smallest_sufficient(
     return minimal_subset(items, suffices)
 
 
-def minimal_subset(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
-    """Return a minimal sufficient subset; items are dropped from the last to the first."""
+def minimal_subset(
+    items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool], most: int | None = None
+) -> tuple[Item, ...]:
+    """Return a minimal sufficient subset; items are dropped from the last to the first. More than `most` all stay."""
     kept = tuple(items)
-    for i in reversed(range(len(items))):
+    for i in reversed(range(len(items) if most is None or len(items) <= most else 0)):
         rest = tuple(item for item in kept if item is not items[i])
         if suffices(rest):
             kept = rest

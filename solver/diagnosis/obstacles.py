@@ -223,8 +223,7 @@ def _away_nodes(case: GangDiagnosis, w: World) -> facts.Fact:
     placed = q.with_free(q.state.free).placement()
     if placed is not None:
         away = tuple(n for n in away if n in {p.node for p in placed})
-    few = len(away) <= case.state.options.budget.minimized_blockers
-    return facts.AwayNodes(minimal_subset(away, fits) if few else away)
+    return facts.AwayNodes(minimal_subset(away, fits, case.state.options.budget.minimized_blockers))
 
 
 def _oversized_roles(case: GangDiagnosis, w: World) -> list[int]:
@@ -260,9 +259,8 @@ def _closed_node_groups(case: GangDiagnosis, w: World) -> facts.Fact:
     def fits(groups: tuple[int, ...]) -> bool:
         return case.fits(replace(w, gang=case.with_open_groups(w.gang, groups))) is True
 
-    groups = case.closed_groups
-    few = len(groups) <= case.state.options.budget.minimized_blockers
-    return facts.ClosedNodeGroups(case.gang.queue, minimal_subset(groups, fits) if few else groups)
+    most = case.state.options.budget.minimized_blockers
+    return facts.ClosedNodeGroups(case.gang.queue, minimal_subset(case.closed_groups, fits, most))
 
 
 def _asked_pods(q: FitQuestion, t: int) -> int:

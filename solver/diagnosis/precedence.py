@@ -51,8 +51,7 @@ def _blocking_prefix(case: GangDiagnosis, w: World, order: Sequence[int]) -> tup
 
 def _minimal(case: GangDiagnosis, w: World, gangs: tuple[int, ...]) -> tuple[int, ...]:
     """Return a minimal set of these gangs such that the gang fits without the plan's placements for them."""
-    few = len(gangs) <= case.state.options.budget.minimized_blockers
-    return minimal_subset(gangs, partial(_fits_without, case, w)) if few else gangs
+    return minimal_subset(gangs, partial(_fits_without, case, w), case.state.options.budget.minimized_blockers)
 
 
 def _fits_without(case: GangDiagnosis, w: World, gangs: Sequence[int]) -> bool:

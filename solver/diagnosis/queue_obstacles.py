@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from solver.diagnosis.diagnosis_state import DiagnosisState
-from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ResourceShortage, ShareLimit
+from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ShareLimit
 from solver.problem import Limits, Problem, Queue, Vector
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
@@ -48,16 +48,13 @@ def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[
     then.charge_queue(queue, amount)
     for at, r in ledger.violated_guarantees(queue, amount):
         others, needed = _unmet_guarantees(ledger, queue, at, r), then.needed_amounts(r)
+        if not others:
+            continue  # no guarantee is unmet: the capability, or the nodes, are an obstacle of their own
         if at is None:
-            most, missing = ledger.cluster_total[r], _root_total(then.problem, needed) - ledger.cluster_total[r]
-        elif others:
-            most = ledger.problem.queues[at].capability[r] or 0
-            missing = needed[at] - most
+            most, need = ledger.cluster_total[r], sum(needed[q] for q in ledger.roots)
         else:
-            continue  # no guarantee is unmet: the capability is an obstacle of its own
-        # Without unmet guarantees more runs than the nodes have in sum.
-        code = GuaranteeReserve.code if others else ResourceShortage.code
-        yield QueueObstacle(code, at, r, False, most, max(0, amount[r] - missing), others)
+            most, need = ledger.problem.queues[at].capability[r] or 0, needed[at]
+        yield QueueObstacle(GuaranteeReserve.code, at, r, False, most, max(0, amount[r] - (need - most)), others)
 
 
 def _competing_guarantees(problem: Problem, q: int, r: int) -> tuple[int, ...]:
@@ -81,10 +78,6 @@ def _unmet_guarantees(ledger: QueueBooks, queue: int, at: int | None, r: int) ->
         if q not in path and (at is None or at in ledger.path(q)) and ledger.held[q][r] < (spec.guarantee[r] or 0):
             found.append(q)
     return tuple(found)
-
-
-def _root_total(problem: Problem, amounts: Sequence[int]) -> int:
-    return sum(amounts[q] for q, queue in enumerate(problem.queues) if queue.parent is None)
 
 
 def without_obstacle(problem: Problem, queue: int, obstacle: QueueObstacle) -> Problem:
@@ -196,16 +189,13 @@ def _kept_capability(
 
 
 def _queue_fact(state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, o: QueueObstacle, never: bool) -> Fact:
-    asked = demand.total[o.r] if never else demand.remaining[o.r]
+    asked, q = demand.total[o.r] if never else demand.remaining[o.r], demand.queue if o.queue is None else o.queue
     if o.code == GuaranteeReserve.code:
-        q = demand.queue if o.queue is None else o.queue
         return GuaranteeReserve(asked, o.available, q, o.r, o.guaranteed_queues, never=never)
-    if o.queue is None:
-        return ResourceShortage(asked, o.available, o.r, never=never)
-    gangs = _started_inside(state, o.queue) if ledger is state.after.queue_books else ()
+    gangs = _started_inside(state, q) if ledger is state.after.queue_books else ()
     if o.code == ShareLimit.code:
-        return ShareLimit(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)
-    return CapabilityLimit(asked, o.available, o.queue, o.r, o.limit, gangs, o.guaranteed_queues, never=never)
+        return ShareLimit(asked, o.available, q, o.r, o.limit, gangs, never=never)
+    return CapabilityLimit(asked, o.available, q, o.r, o.limit, gangs, o.guaranteed_queues, never=never)
 
 
 def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:

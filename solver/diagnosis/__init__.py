@@ -3,6 +3,6 @@
 The types of facts and repairs are in `solver.facts` and `solver.repairs`. A `world` is what the plan and the cluster
 leave to a gang once some things are changed; a `case` asks whether it starts there. `blocking_facts` finds the smallest
 set of obstacles that suffices: `obstacles` on nodes, `queue_obstacles` in queues, `delays` of order and time.
-`tried_repairs` changes the world until the gang starts: `gang_changes`, `queue_changes`, `precedence` over other gangs;
-`delay_repairs` does so against delays.
+`tried_repairs` changes the world until the gang starts: the gang and its nodes (`gang_changes`), limits of queues, the
+ends of other gangs, `precedence` over them.
 """

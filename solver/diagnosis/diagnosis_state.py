@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from typing import Any, TypeVar
 
 import numpy as np
@@ -108,19 +109,24 @@ class DiagnosisState:
     def away_nodes(self) -> tuple[int, ...]:
         return tuple(n for n, node in enumerate(self.problem.nodes) if node.returning is not None)
 
-    def problem_with_returned(self, returned_nodes: tuple[int, ...]) -> tuple[Problem, TopologyTree]:
-        """Return the problem and its tree with some nodes back."""
-        if not returned_nodes:
+    def problem_with_nodes(
+        self, returned_nodes: tuple[int, ...], split_kinds: tuple[NodeKind, ...] = ()
+    ) -> tuple[Problem, TopologyTree]:
+        """Return the problem and its tree with some nodes back, and the nodes of each of some kinds as a class of their
+        own."""
+        if not returned_nodes and not split_kinds:
             return self.problem, self.tree
 
         def make() -> tuple[Problem, TopologyTree]:
-            nodes = list(self.problem.nodes)
+            nodes, classes = list(self.problem.nodes), dict(zip(split_kinds, count(self.split_class), strict=False))
             for n in returned_nodes:
                 nodes[n] = _node_once_back(nodes[n])
+            for n, node in enumerate(nodes if classes else ()):
+                nodes[n] = replace(node, node_class=classes.get((node.node_class, node.kind), node.node_class))
             problem = replace(self.problem, nodes=tuple(nodes))
             return problem, TopologyTree(problem)
 
-        return self.memoize(("returned", returned_nodes), make)
+        return self.memoize(("nodes", returned_nodes, split_kinds), make)
 
     def books_under(self, w: World, with_plan: bool) -> QueueBooks:
         """Return the queues' usage with or without the plan, under the limits of a world, computed once
@@ -153,22 +159,6 @@ class DiagnosisState:
         open_to = {role.node_classes for gang in self.problem.gangs for role in gang.roles}
         return 1 + max(there.union(back, *open_to))
 
-    def _problem_with_kinds(
-        self, returned_nodes: tuple[int, ...], kinds: tuple[NodeKind, ...]
-    ) -> tuple[Problem, TopologyTree]:
-        """As `problem_with_returned`, the nodes of each of some kinds as a class of their own."""
-        problem, tree = self.problem_with_returned(returned_nodes)
-        if not kinds:
-            return problem, tree
-
-        def make() -> tuple[Problem, TopologyTree]:
-            classes = {kind: self.split_class + at for at, kind in enumerate(kinds)}
-            split = ((node, classes.get((node.node_class, node.kind), node.node_class)) for node in problem.nodes)
-            then = replace(problem, nodes=tuple(replace(node, node_class=number) for node, number in split))
-            return then, TopologyTree(then)
-
-        return self.memoize(("kinds", returned_nodes, kinds), make)
-
     @cached_property
     def idle_ledger(self) -> QueueBooks:
         """Return the queues with nothing held, and the empty cluster with all its nodes."""
@@ -178,7 +168,7 @@ class DiagnosisState:
         """Return the queues with running pods, or without any usage, in a cluster with some nodes back."""
         if running and not returned_nodes:
             return self.before.queue_books
-        problem, _ = self.problem_with_returned(returned_nodes)
+        problem, _ = self.problem_with_nodes(returned_nodes)
         make = QueueBooks if running else QueueBooks.idle
         return self.memoize(("ledger", returned_nodes, running), lambda: make(problem))
 
@@ -186,7 +176,7 @@ class DiagnosisState:
         """Return the amounts that nodes lack while they are away: of the assignable ones, or of their whole
         capacity."""
         vectors = vectors_without_foreign if running else capacity_vectors
-        then, _ = self.problem_with_returned(returned_nodes)
+        then, _ = self.problem_with_nodes(returned_nodes)
         return self.memoize(("away", returned_nodes, running), lambda: vectors(self.problem).minus(vectors(then)))
 
     # ---- what the plan gives
@@ -244,17 +234,12 @@ class DiagnosisState:
 
     def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
         """Return the amounts that these gangs' `pods_of` request."""
-        amounts = self._held_amounts[with_plan]
-        return tuple(map(sum, zip(*(amounts[i] for i in gangs), strict=True)))
+        return tuple(map(sum, zip(*(self._held_amount(i, with_plan) for i in gangs), strict=True)))
 
-    @cached_property
-    def _held_amounts(self) -> tuple[dict[int, Vector], dict[int, Vector]]:
-        """Without and with the plan: gang that runs or starts -> what its `pods_of` request."""
-        placed = (*self.kept_placements, *self.started_placements)
-        without, with_plan = (
-            {i: tuple(self._held_rows(i, plan)[1].sum(axis=0).tolist()) for i in placed} for plan in (False, True)
+    def _held_amount(self, i: int, with_plan: bool) -> Vector:
+        return self.memoize(
+            ("held", i, with_plan), lambda: tuple(self._held_rows(i, with_plan)[1].sum(axis=0).tolist())
         )
-        return without, with_plan
 
     @cached_property
     def queue_of(self) -> IntArray:
@@ -324,16 +309,16 @@ class DiagnosisState:
     def question(self, w: World, excluded: frozenset[int]) -> FitQuestion:
         """Return whether the gang of a world fits on its nodes but for these. Nodes are never added where there are pod
         rules or device slots."""
-        problem, tree = self._problem_with_kinds(w.returned_nodes, w.split_kinds)
+        problem, tree = self.problem_with_nodes(w.returned_nodes, w.split_kinds)
         problem, free = replace(problem, gangs=(w.gang,)), self._free_vectors(w)
         if excluded:
             free.amounts[sorted(excluded)] = 0
             problem, tree = exclude_for_gang(problem, tree, 0, excluded)
         if w.added_nodes is not None:
-            like, _, count = w.added_nodes
+            like, _, number = w.added_nodes
             added, problem = problem.nodes[like], problem.with_nodes_like(*w.added_nodes)
-            amounts = np.vstack([free.amounts, np.array([added.capacity] * count, dtype=np.int64)])
-            slots = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
+            amounts = np.vstack([free.amounts, np.array([added.capacity] * number, dtype=np.int64)])
+            slots = np.concatenate([free.slots, np.zeros((number, *free.slots.shape[1:]), dtype=np.int64)])
             tree, free = TopologyTree(problem), FreeVectors(amounts, slots)
         there = State.from_free(problem, tree, free, self.before.queue_books, self._rule_counts(w))
         return FitQuestion(there, self.options)

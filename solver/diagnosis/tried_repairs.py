@@ -33,7 +33,7 @@ from solver.diagnosis.precedence import (
     with_later_gangs,
 )
 from solver.diagnosis.question import ModelBudget
-from solver.diagnosis.queue_changes import (
+from solver.diagnosis.queue_obstacles import (
     higher_group_limits,
     open_node_groups,
     with_queue_changes,

@@ -211,10 +211,9 @@ def selectors_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
             values = {node.labels[key] for node in nodes.facts.nodes if key in node.labels}
             if value not in values:
                 keys = {label for node in nodes.facts.nodes for label in node.labels}
-                some = ", ".join(sorted(values)[:5])
-                help = (
-                    suggestion(value, values, f"nodes have {some}") if values else suggestion(key, keys, "label nodes")
-                )
+                help = suggestion(key, keys, "label nodes")
+                if values:
+                    help = suggestion(value, values, f"write what nodes have: {', '.join(sorted(values)[:5])}")
                 at = (*path, "nodeSelector", key) if has_template else role.path
                 yield Finding(document, at, f"no node has {key}: {value}", help)
                 break

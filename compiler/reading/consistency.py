@@ -16,6 +16,8 @@ from compiler.kinds.common.runtime_classes import runtime_classes, with_runtime_
 from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
+from compiler.repository.kustomize import BUILD_FAILED
+from compiler.repository.paths import CLUSTERS_FOLDER
 from compiler.specs.cluster_spec import ClusterSpec, SchedulerSpec, Specs
 from compiler.specs.drafts import (
     DatedFields,
@@ -43,6 +45,9 @@ from compiler.volcano.shared_devices import without_ascend_memory
 
 DEPENDENCY_CHECK = "GP354"
 """The check on references to objects with an error, which rejects more objects in turn."""
+
+OF_MISSING_OBJECTS = ("GP302", "GP303", "GP320")
+"""Queues and priority classes that are not there: a kustomization that cannot be built may have them."""
 
 Rejected = dict[DocumentIdentity, Document]
 
@@ -196,6 +201,8 @@ def _run_checks(
     `diagnostics`."""
     jobs = {gang.document.identity for gang in (*check_input.specs.gangs, *check_input.jobs)}
     partial_jobs = partial & jobs
+    failed = (each for each in diagnostics if each.code == BUILD_FAILED.code)
+    unbuilt = next((each.object for each in failed if each.position.file.startswith(f"{CLUSTERS_FOLDER}/")), "")
     told = {diagnostic.position for diagnostic in diagnostics if diagnostic.severity == "error"}
     for check in all_checks():
         if check.of_document:
@@ -205,6 +212,8 @@ def _run_checks(
                 continue
             if found.document.identity in jobs and diagnostic.position in told:
                 continue  # of one cause with the server's error at that place
+            if unbuilt and diagnostic.code in OF_MISSING_OBJECTS:
+                diagnostic = replace(diagnostic, cause=unbuilt)
             if found.is_rejecting:
                 _add_finding(found.document, diagnostic, rejected, diagnostics)
             else:

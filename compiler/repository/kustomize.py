@@ -116,4 +116,5 @@ def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> 
     for name in (str(top), os.path.realpath(top)):
         output = output.replace(f"{name}/", "").replace(name, ".")
     help = f"correct it; it has the YAML and JSON files below {' and '.join(ROOT_FOLDERS)} alone, built without network"
-    return BUILD_FAILED.diagnostic(at, f"the kustomization cannot be built: {output or 'no message'}", help)
+    message = f"the kustomization cannot be built: {output or 'no message'}"
+    return BUILD_FAILED.diagnostic(at, message, help, object=f"Kustomization {printable_name(folder)}")

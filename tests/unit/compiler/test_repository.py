@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from compiler.diagnostics.diagnostic import Position
 from compiler.reading import read_specs
-from compiler.repository.kustomize import BUILT_MARK
+from compiler.repository.kustomize import BUILD_FAILED, BUILT_MARK
 from compiler.repository.paths import PathRules
 from compiler.repository.tree import Repository, find_root
 from reconciler.git.commits import read_revision
+from tests.builders.repositories import FILES, JOB
 
 OBJECT = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
 KUSTOMIZE = """\
@@ -110,6 +112,15 @@ def test_what_kustomize_refuses_is_an_error_with_its_words(tmp_path: Path, kusto
     (found,) = Repository.from_directory(files_of(tmp_path / "repo", texts)).problems
     assert (found.code, found.severity, found.position.file) == ("GP134", "error", "jobs/app/kustomization.yaml")
     assert found.message.endswith("Error: no such thing in jobs/app/kustomization.yaml")
+
+
+@pytest.mark.parametrize(("folder", "cause"), [("cluster-specs/c", "Kustomization cluster-specs/c"), ("jobs/app", "")])
+def test_a_queue_of_a_kustomization_that_is_not_built_is_not_said_to_be_missing(folder: str, cause: str) -> None:
+    at = Position(f"{folder}/kustomization.yaml", 1, 1)
+    problem = BUILD_FAILED.diagnostic(at, "broken", "correct it", object=f"Kustomization {folder}")
+    job = JOB.replace("NAME", "a").replace("spec:", "spec:\n  queue: research", 1).encode()
+    found = read_specs(Repository({**FILES, "jobs/a.yaml": job}, problems=(problem,))).diagnostics
+    assert [each.cause for each in found if each.code == "GP302"] == [cause]
 
 
 def test_without_kustomize_it_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

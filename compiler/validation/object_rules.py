@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.fields.texts import whole_number
-from compiler.openapi.schemas import time_zones
 from compiler.syntax.documents import FieldPath
-from compiler.syntax.paths import found_paths, parse_path, value_at
 from compiler.validation import names
-from compiler.validation.judge import Judge, items, mapping, texts, values
+from compiler.validation.judge import Judge, items, mapping, values
 from compiler.validation.rows import judge_rows
 from compiler.validation.selectors import annotation_keys, label_selector
 from compiler.validation.volumes import claim
@@ -21,8 +16,6 @@ from compiler.validation.volumes import claim
 MAX_CRON_NAME = 52
 """A job of a CronJob, and a workflow of Argo's CronWorkflow, has 11 characters more."""
 _MAX_LABEL = 63
-_ZONES_OF_A_MACHINE = ("posix/", "right/")
-"""Folders of names that a server may have in addition to Kubernetes' own."""
 _QUOTA_NAMES = """
     cpu memory ephemeral-storage storage pods services replicationcontrollers resourcequotas secrets configmaps
     persistentvolumeclaims services.nodeports services.loadbalancers requests.cpu requests.memory requests.storage
@@ -59,8 +52,6 @@ def objects(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         judge.missing(("spec",), "add spec: {}: Volcano's webhook refuses the queue without")
     if (rule := _RULES.get(kind_key)) is not None and isinstance(data.get("spec") or {}, dict):
         rule(judge, spec, ("spec",))
-    for at in found_paths(data, parse_path(_JOBS[kind_key])) if kind_key in _JOBS else ():
-        _exit_codes(judge, value_at(data, at), at)
     judge_rows(judge, kind_key, data)
 
 
@@ -75,26 +66,6 @@ def _service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
             judge.contradiction(at, "an empty selector selects every pod", "name labels of the template")
         elif template and any(have.get(key) != value for key, value in wanted.items()):
             judge.contradiction(at, "it does not match the template's labels", "make the two alike")
-
-
-_OF_JOB_SET = "replicatedJobs[].template.spec.podFailurePolicy.rules[].onExitCodes"
-_JOBS: Mapping[str, str] = {
-    "ClusterTrainingRuntime.trainer.kubeflow.org": f"spec.template.spec.{_OF_JOB_SET}",
-    "CronJob.batch": "spec.jobTemplate.spec.podFailurePolicy.rules[].onExitCodes",
-    "Job.batch": "spec.podFailurePolicy.rules[].onExitCodes",
-    "JobSet.jobset.x-k8s.io": f"spec.{_OF_JOB_SET}",
-    "TrainingRuntime.trainer.kubeflow.org": f"spec.template.spec.{_OF_JOB_SET}",
-}
-"""Kind -> where rules of a batch/v1 Job name exit codes."""
-
-
-def _exit_codes(judge: Judge, rule: Any, path: FieldPath) -> None:
-    codes = [code for code in values(rule, "values") if isinstance(code, int)]
-    if codes != sorted(set(codes)):
-        what = "the codes are not in order, each once"
-        judge.contradiction((*path, "values"), what, f"write {sorted(set(codes))}")
-    elif 0 in codes and mapping(rule).get("operator") == "In":
-        judge.contradiction((*path, "values"), "0 is not a failure", "remove it")
 
 
 _MOST_OF_NAMES = {"RayCluster.ray.io": 53, "RayJob.ray.io": 47, "RayService.ray.io": 47}
@@ -128,35 +99,9 @@ def _indexed_name(judge: Judge, data: dict[str, Any]) -> None:
         judge.contradiction(("metadata", "name"), what, "shorten the name")
 
 
-def _schedule(judge: Judge, schedule: Any, path: FieldPath) -> None:
-    if isinstance(schedule, str) and schedule and (objection := schedule_objection(schedule)):
-        judge.contradiction(path, f"{schedule!r}: {objection}", 'write like "0 3 * * *"')
-
-
-def _time_zone(judge: Judge, zone: Any, path: FieldPath) -> None:
-    if isinstance(zone, str) and zone not in time_zones() and not zone.startswith(_ZONES_OF_A_MACHINE):
-        help = suggestion(zone, sorted(time_zones()), "write like Europe/Berlin")
-        judge.contradiction(path, f"{zone!r} is not a time zone", help)
-
-
-def _cron(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
-    schedule, zone = spec.get("schedule"), spec.get("timeZone")
-    _schedule(judge, schedule, (*path, "schedule"))
-    if zone == "" or (isinstance(zone, str) and zone.lower() == "local"):
-        judge.contradiction((*path, "timeZone"), "it is not a time zone", "write like Europe/Berlin, or leave it out")
-    else:
-        _time_zone(judge, zone, (*path, "timeZone"))
-
-
 def _cron_workflow(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
-    """Check the rules of Argo's ValidateCronWorkflow (workflow/validate/validate.go)."""
     if not spec.get("schedule") and not values(spec, "schedules"):
         judge.missing((*path, "schedules"))
-    _schedule(judge, spec.get("schedule"), (*path, "schedule"))
-    for number, schedule in texts(spec, "schedules"):
-        _schedule(judge, schedule, (*path, "schedules", number))
-    if spec.get("timezone") not in ("", "Local"):  # as Go's time.LoadLocation takes them
-        _time_zone(judge, spec.get("timezone"), (*path, "timezone"))
 
 
 def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
@@ -219,8 +164,6 @@ def _inference_service(judge: Judge, spec: dict[str, Any], path: FieldPath) -> N
 
 
 _RULES: Mapping[str, Callable[[Judge, dict[str, Any], FieldPath], None]] = {
-    "CronJob.batch": _cron,
-    "CronJob.batch.volcano.sh": _cron,
     "CronWorkflow.argoproj.io": _cron_workflow,
     "DaemonSet.apps": _service,
     "Deployment.apps": _service,
@@ -258,50 +201,3 @@ def pod_names(judge: Judge, kind_key: str, data: dict[str, Any]) -> None:
         if len(pod) > _MAX_LABEL >= len(name):
             at = ("spec", "tasks", number, "name")
             judge.contradiction(at, f"pod {pod} has {len(pod)} characters", f"shorten a name, to {_MAX_LABEL} at most")
-
-
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
-    ("minute", 0, 59, {}),
-    ("hour", 0, 23, {}),
-    ("day of the month", 1, 31, {}),
-    ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
-    ("day of the week", 0, 6, {name: number for number, name in enumerate(_DAYS)}),
-)
-_DESCRIPTORS = frozenset(["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"])
-_DURATION = re.compile(r"@every ([0-9.]+(ns|us|µs|ms|s|m|h))+\Z")
-
-
-def schedule_objection(schedule: str) -> str:
-    """Return why this is not a schedule, as robfig/cron's ParseStandard reads it; empty for a valid one."""
-    if "TZ" in schedule:
-        return "the time zone belongs in timeZone"
-    if schedule.startswith("@"):
-        return "" if schedule in _DESCRIPTORS or _DURATION.match(schedule) else "there is no such word"
-    fields = schedule.split()
-    if len(fields) != len(_FIELDS):
-        return f"it has {len(fields)} fields, not 5"
-    for text, (name, least, most, words) in zip(fields, _FIELDS, strict=True):
-        if not all(_is_range(part, least, most, words) for part in text.split(",")):
-            return f"{text} is not a valid {name}"
-    return ""
-
-
-def _is_range(text: str, least: int, most: int, words: dict[str, int]) -> bool:
-    """Return whether a part is *, a number or a range, with or without a step."""
-    span, slash, step = text.partition("/")
-    if slash and not whole_number(step):
-        return False
-    if span in ("*", "?"):
-        return True
-    ends = [_number(end, words) for end in span.split("-")]
-    if len(ends) > 2 or any(end is None for end in ends):
-        return False
-    first, last = ends[0], ends[-1]
-    return first is not None and last is not None and least <= first <= last <= most
-
-
-def _number(text: str, words: dict[str, int]) -> int | None:
-    number = whole_number(text)
-    return words.get(text.lower()) if number is None else number

@@ -22,6 +22,7 @@ from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, pars
 from compiler.validation import names
 from compiler.validation.containers import lost_units, resources
 from compiler.validation.judge import Judge, mapping
+from compiler.validation.schedules import exit_codes, schedule, time_zone
 from compiler.validation.selectors import NODE_OPERATORS, expressions, label_selector, labels
 from compiler.validation.volumes import claim, field_path, relative_path
 
@@ -243,6 +244,7 @@ _JUDGED: Mapping[str, _JudgeRules] = {
     "durations": _duration,
     "exactly_one": _exactly_one,
     "excluded": _excluded,
+    "exit_codes": _of_parts(exit_codes),
     "field_paths": _of_parts(field_path),
     "images": _of_parts(image),
     "labels": _of_parts(labels),
@@ -255,7 +257,9 @@ _JUDGED: Mapping[str, _JudgeRules] = {
     "ranges": _of_values(lambda judge, path, value, ends: judge.within(path, value, *ends)),
     "relative": _of_parts(relative_path),
     "resources": _of_parts(resources),
+    "schedules": _of_parts(schedule),
     "selectors": _of_parts(label_selector),
+    "time_zones": _of_parts(time_zone),
     "topologies": _of_parts(_topology),
     "unique": _unique,
 }

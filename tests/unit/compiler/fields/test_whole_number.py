@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.fields.texts import whole_number
-from compiler.validation.object_rules import schedule_objection
+from compiler.validation.schedules import schedule_objection
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,8 @@ class PodSpec:
     node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
     for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none. never_preempts:
     preemptionPolicy Never. has_unplanned_needs: host ports, volumes with a claim, or devices claimed by
-    DRA, which only the scheduler knows about. several_containers: it has more than one, init containers among them.
+    DRA, which only the scheduler knows about. has_host_ports: at most one such pod fits on a node. several_containers:
+    it has more than one, init containers among them.
     """
 
     requests: Amounts
@@ -113,6 +114,7 @@ class PodSpec:
     never_preempts: bool = False
     priority_class: str = ""
     has_unplanned_needs: bool = False
+    has_host_ports: bool = False
     several_containers: bool = False
 
     @property

@@ -206,6 +206,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
             pod.topology_spread_constraints,
         ),
         has_unplanned_needs=_has_unplanned_needs(pod),
+        has_host_ports=_has_host_ports(pod),
         several_containers=len(pod.containers) + len(pod.init_containers or ()) > 1,
     )
 
@@ -225,10 +226,15 @@ def annotated_pod_spec(pod: PodSpecModel, annotations: Mapping[str, str]) -> Pod
 
 def _has_unplanned_needs(pod: PodSpecModel) -> bool:
     """Return whether it requests host ports, volumes with a claim, or devices claimed by DRA."""
-    ports = [port for container in pod.containers for port in _mappings(container.ports)]
-    if any(port.get("hostPort") for port in ports) or (pod.host_network and ports) or pod.resource_claims:
+    if _has_host_ports(pod) or pod.resource_claims:
         return True
     return any({"persistentVolumeClaim", "ephemeral"} & volume.keys() for volume in _mappings(pod.volumes))
+
+
+def _has_host_ports(pod: PodSpecModel) -> bool:
+    """Return whether it takes ports of its node: with hostNetwork all that its containers list."""
+    ports = [port for container in pod.containers for port in _mappings(container.ports)]
+    return any(port.get("hostPort") for port in ports) or bool(pod.host_network and ports)
 
 
 def _mappings(values: Any) -> list[dict[str, Any]]:

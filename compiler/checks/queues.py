@@ -12,7 +12,6 @@ from compiler.checks.resource_names import near_resource
 from compiler.diagnostics.diagnostic import one_of, suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.kubernetes import DEDICATED_DOMAINS_ANNOTATION, DEFAULT_QUEUE, HIERARCHY_ANNOTATION, ROOT_QUEUE
-from compiler.specs.gang_spec import GangSpec
 from compiler.specs.hypernode_tree import MAX_LOOP_SHOWN, tier_of
 from compiler.specs.namespace_queues import (
     OWN_NAMESPACE,
@@ -23,7 +22,7 @@ from compiler.specs.namespace_queues import (
 )
 from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import QueueSpec
-from compiler.syntax.documents import FieldPath
+from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at
 
 MAX_DEPTH = 5
@@ -326,28 +325,26 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         help = suggestion(cluster.default_queue, known, "add the queue")
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # report it once
+    for document, path, name in named_queues(check_input):
+        is_reported = is_queue_elsewhere(check_input, name) or is_no_name(document, path) or is_newer(name)
+        if name not in known and not is_reported:
+            help = _queues_to_name(known, document.namespace or "default", name)
+            yield Finding(document, path, f"there is no queue {name!r}", help)
+
+
+def named_queues(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, str]]:
+    """Yield the queues that jobs, services and PodGroups name, each with its place."""
     for gang in check_input.jobs_and_services:
-        if (
-            gang.queue not in known
-            and (gang.scheduling.is_bound or gang.queue)
-            and not is_queue_elsewhere(check_input, gang.queue)
-            and not _is_refused(gang)
-            and not is_newer(gang.queue)
-        ):
-            help = _queues_to_name(known, gang.namespace, gang.queue)
-            yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
+        if gang.queue:
+            yield gang.document, gang.field_paths["queue"], gang.queue
     for document, group in check_input.documents_of(POD_GROUP):  # a PodGroup without pods is not a gang
-        namespace = document.namespace or "default"
-        name = workload_queue(namespace, group.spec.queue or "")
-        is_open = name not in known and not names_no_queue(group.spec.queue or "") and not is_newer(name)
-        if name and is_open and not is_queue_elsewhere(check_input, name):
-            help = _queues_to_name(known, namespace, name)
-            yield Finding(document, ("spec", "queue"), f"there is no queue {name!r}", help)
+        if group.spec.queue:
+            yield document, ("spec", "queue"), workload_queue(document.namespace or "default", group.spec.queue)
 
 
-def _is_refused(gang: GangSpec) -> bool:
-    """Whether the text that names its queue can name none (GP438)."""
-    written = value_at(gang.document.data, gang.field_paths["queue"])
+def is_no_name(document: Document, path: FieldPath) -> bool:
+    """Whether the text there can be no name of a workload's queue (GP438)."""
+    written = value_at(document.data, path)
     return isinstance(written, str) and names_no_queue(written)
 
 

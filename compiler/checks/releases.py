@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Any
 from compiler import kubernetes as k8s
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.checks.device_slots import annotation_place
-from compiler.checks.jobs import POD_GROUP
-from compiler.checks.queues import is_of_tenant, is_queue_elsewhere, known_queues, unread_queues
+from compiler.checks.queues import (
+    is_no_name,
+    is_of_tenant,
+    is_queue_elsewhere,
+    known_queues,
+    named_queues,
+    unread_queues,
+)
 from compiler.checks.scheduler_settings import plugins_of
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.texts import whole_number
@@ -23,10 +29,8 @@ from compiler.specs.namespace_queues import (
     CLUSTER_PREFIX,
     OWN_NAMESPACE,
     NotReady,
-    names_no_queue,
     queue_name,
     queues_not_ready,
-    workload_queue,
 )
 from compiler.specs.queue_spec import QueueSpec
 from compiler.syntax.documents import Document, FieldPath
@@ -229,15 +233,10 @@ def refused_namespace_queues(check_input: CheckInput) -> Iterator[Finding]:
         if queue.parent == k8s.ROOT_QUEUE:
             message = "cluster/root cannot be the parent of a NamespaceQueue"
             yield Finding(queue.document, ("spec", "parent"), message, "name a queue below it")
-    gangs = (gang for gang in check_input.jobs_and_services if "/" in gang.queue)
-    places = {(id(gang.document), gang.field_paths["queue"]): gang.document for gang in gangs}
-    groups = check_input.documents_of(POD_GROUP)  # PodGroups without pods are not gangs
-    places |= {(id(each), ("spec", "queue")): each for each, group in groups if "/" in (group.spec.queue or "")}
-    for (_, path), document in places.items():
-        written = value_at(document.data, path)
-        if isinstance(written, str) and names_no_queue(written):
+    for document, path, name in named_queues(check_input):
+        if "/" in name and is_no_name(document, path):
             help = f"write {OWN_NAMESPACE}/NAME for a NamespaceQueue of {document.namespace or 'default'}"
-            yield Finding(document, path, f"no job can be in {written!r}", help)
+            yield Finding(document, path, f"no job can be in {value_at(document.data, path)!r}", help)
 
 
 def _known_namespace_queues(check_input: CheckInput) -> list[QueueSpec]:
@@ -304,12 +303,7 @@ def queues_elsewhere(check_input: CheckInput) -> Iterator[Finding]:
     there before the upgrade lists none. Fix: nothing, or add the Queues of the cluster."""
     known = known_queues(check_input)
     parents = ((queue.document, ("spec", "parent"), queue.parent) for queue in _known_namespace_queues(check_input))
-    jobs = ((gang.document, gang.field_paths["queue"], gang.queue) for gang in check_input.jobs_and_services)
-    groups = (
-        (document, ("spec", "queue"), workload_queue(document.namespace or "default", group.spec.queue or ""))
-        for document, group in check_input.documents_of(POD_GROUP)
-    )
-    for document, path, name in chain[tuple[Document, FieldPath, str | None]](parents, jobs, groups):
+    for document, path, name in chain[tuple[Document, FieldPath, str | None]](parents, named_queues(check_input)):
         if name and name not in known and is_queue_elsewhere(check_input, name):
             message = f"queue {name} is not in the repository, and nothing of it is checked"
             yield Finding(document, path, message, "add the Queues of the cluster where they are to be checked")

@@ -393,7 +393,7 @@ _TESTS: Mapping[str, Callable[[Any, Any, _Place], bool]] = {
     "address": lambda value, wanted, holder: _is_address(value) is wanted,
     "above": lambda value, wanted, holder: _differs(value, wanted, holder, 1),
     "below": lambda value, wanted, holder: _differs(value, wanted, holder, -1),
-    "contains": lambda value, wanted, holder: isinstance(value, list) and wanted in value,
+    "contains": lambda value, wanted, holder: wanted in (value if isinstance(value, list) else [value]),
     "differs": lambda value, wanted, holder: value != holder.read(wanted),
     "given": lambda value, wanted, holder: (value is not None) is wanted,
     "lacks": lambda value, wanted, holder: isinstance(value, list) and not any(each in value for each in wanted),

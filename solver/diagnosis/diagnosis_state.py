@@ -12,7 +12,7 @@ import numpy as np
 
 from solver.admission.batches import EntitlementTurn, entitled_in_turn, entitlement_turn
 from solver.diagnosis.question import FitQuestion
-from solver.diagnosis.world import NodeKind, World
+from solver.diagnosis.world import AddedNodes, NodeKind, World
 from solver.options import Options
 from solver.plan import Reservation
 from solver.problem import UNKNOWN, Gang, Node, Problem, Vector
@@ -141,7 +141,7 @@ class DiagnosisState:
         """Return the limits of the queues in a world, computed once for the same changes."""
 
         def make() -> QueueRules:
-            problem = self.problem if w.limits_nodes is None else self.problem.with_nodes_like(*w.limits_nodes)
+            problem = self._enlarged_problem(w.limits_nodes)
             queues = list(problem.queues)
             for q, name, value in w.queue_changes:
                 queues[q] = replace(queues[q], **{name: value})  # type: ignore[arg-type]
@@ -150,6 +150,12 @@ class DiagnosisState:
         if not w.changes_limits:
             return self.before.queue_books.queue_rules
         return self.memoize(("rules", w.limits_nodes, w.queue_changes), make)
+
+    def _enlarged_problem(self, added_nodes: AddedNodes | None) -> Problem:
+        """Return the problem with these nodes, made once, so that its answers about gangs are computed once."""
+        if added_nodes is None:
+            return self.problem
+        return self.memoize(("enlarged", added_nodes), lambda: self.problem.with_nodes_like(*added_nodes))
 
     @cached_property
     def split_class(self) -> int:
@@ -234,12 +240,17 @@ class DiagnosisState:
 
     def held_by_gangs(self, gangs: Iterable[int], with_plan: bool) -> Vector:
         """Return the amounts that these gangs' `pods_of` request."""
-        return tuple(map(sum, zip(*(self._held_amount(i, with_plan) for i in gangs), strict=True)))
+        amounts = self._held_amounts[with_plan]
+        return tuple(map(sum, zip(*(amounts[i] for i in gangs), strict=True)))
 
-    def _held_amount(self, i: int, with_plan: bool) -> Vector:
-        return self.memoize(
-            ("held", i, with_plan), lambda: tuple(self._held_rows(i, with_plan)[1].sum(axis=0).tolist())
+    @cached_property
+    def _held_amounts(self) -> tuple[dict[int, Vector], dict[int, Vector]]:
+        """Without and with the plan: gang that runs or starts -> what its `pods_of` request."""
+        placed = (*self.kept_placements, *self.started_placements)
+        without, with_plan = (
+            {i: tuple(self._held_rows(i, plan)[1].sum(axis=0).tolist()) for i in placed} for plan in (False, True)
         )
+        return without, with_plan
 
     @cached_property
     def queue_of(self) -> IntArray:

@@ -123,7 +123,7 @@ class Differ:
         if live is not None and (lost := fates.lost(live)):
             return _unless_joined(Change("replace", ref, desired, live, reason=lost), desired, entry)
         if live is None and key in fates.departed:
-            reason = "its former pods or jobs are still ending; it returns when they are gone"
+            reason = "its former pods or jobs are ending, or Volcano still cleans up after them; then it returns"
             return Change("held", ref, desired, reason=reason)
         finished, started = run.digest if run else None, _has_started(seen, desired, ref, live)
         versions = (version_of(live), finished, started, refused)

@@ -152,10 +152,11 @@ class DepartedJobs:
         self.times[key] = now, now
 
     def observe(self, keys: Iterable[str], now: float) -> None:
-        """Note the jobs that have pods left, and forget those whose names are free again."""
+        """Note the jobs that have pods left, and forget those whose names are free again. Each such name shortens the
+        reservations of others, so these may be free at once: their end has passed and wakes no later pass."""
         self.times |= {key: (self.times.get(key, (now, now))[0], now) for key in keys}
-        reserved_until = self.reservations()
-        self.times = {key: times for key, times in self.times.items() if reserved_until[key] > now}
+        while free := {key for key, until in self.reservations().items() if until <= now}:
+            self.times = {key: times for key, times in self.times.items() if key not in free}
 
     def reservations(self) -> dict[str, float]:
         """Return Ref.key of each job -> until when its name is reserved: a retry of the clean-up may come as long after

@@ -177,3 +177,14 @@ def test_the_names_of_many_deleted_jobs_stay_reserved_until_each_was_cleaned_up_
     assert set(DepartedJobs(times=many).reservations().values()) == {25.0 + TIMES.cleanup_margin}
     others = {key.replace("Job.batch.volcano.sh", "Job.batch"): times for key, times in many.items()}
     assert set(DepartedJobs(times=others).reservations().values()) == {5.0 + TIMES.cleanup_margin}
+
+
+def test_names_whose_reservation_is_shortened_into_the_past_are_free_in_the_same_look() -> None:
+    """A second wave was reserved on account of the first as well. When that was free, so was the second: its end was in
+    the past, which wakes no pass, and its jobs waited for one that came by chance."""
+    gone = {f"Job.batch.volcano.sh/default/{at}": (0.0 if at < 300 else 14.0) for at in range(600)}
+    departed = DepartedJobs(times={key: (at, at) for key, at in gone.items()})
+    departed.observe((), 60.0)
+    assert len(departed.times) == 600
+    departed.observe((), 60.0 + TIMES.cleanup_margin)
+    assert not departed.times

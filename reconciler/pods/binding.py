@@ -8,7 +8,7 @@ pauses. After `PodTimings.rounds` it is held with the scheduler's message and ke
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -20,6 +20,8 @@ from reconciler.threads.rest import doubled
 from reconciler.timings import PodTimings
 
 SILENCE = "the scheduler said nothing"
+_OF_GANG = "pod group is not ready"
+"""How the scheduler's message begins on pods that wait for others of their gang."""
 _NO_NODE = re.compile(r"persistentvolumeclaim|storageclass|not found|quota", re.I)
 """Causes that no other node would fix."""
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found', re.I)
@@ -148,6 +150,19 @@ class BindingMemory:
     def waiting_pods(self, pods: Iterable[Object]) -> list[Object]:
         """Return the pods that were given a node and are not bound."""
         return [pod for pod in pods if uid_of(pod) in self.unbound_since]
+
+    def lasting(
+        self, pods_by_job: Mapping[str, Collection[Object]], nodes: NodeIndex, since: float
+    ) -> Iterator[tuple[str, str]]:
+        """Yield Ref.key of each job with pods that have waited for the scheduler since then, and its message on one of
+        them, rather than on the whole gang. Silence is not reported: it may have other work."""
+        late = {uid for uid, at in self.unbound_since.items() if at <= since}
+        for key, pods in pods_by_job.items() if late else ():
+            waiting = [pod for pod in pods if uid_of(pod) in late]
+            rows = [(message, nodes.node_of(pod)) for pod in waiting if (message := scheduler_message(pod))]
+            if rows:
+                message, node = min(rows, key=lambda row: row[0].startswith(_OF_GANG))
+                yield key, f"its pods are not bound to their nodes, {len(waiting)} of {len(pods)}; on {node}: {message}"
 
     def held_jobs(self, now: float) -> dict[str, str]:
         """Return Ref.key of a job -> why nothing of it starts now."""

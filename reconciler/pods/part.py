@@ -123,13 +123,16 @@ class PodsPart(Part):
         return bool(self.evictor.memory.unseen)
 
     def unplaced_jobs(self, observation: Observation) -> Iterator[Change]:
-        """Yield the jobs whose pods should be given their nodes and are not, with why."""
-        now = self.clock()
+        """Yield the jobs whose pods should have their nodes and do not, or are not bound to them, with why."""
+        now, binding = self.clock(), self.evictor.binding
         reasons = {**dict(self._unended_pods(observation, now)), **self.missing.lasting(now)}
         reasons |= {**self.escaped.lasting(), **self.lifter.lasting_troubles(now)}
-        for key, reason in sorted(reasons.items()):
+        reasons = {key: f"its pods are not given their nodes: {reason}" for key, reason in reasons.items()}
+        since = now - self.evictor.timings.unbound_reported_after
+        unbound = dict(binding.lasting(observation.pods_by_job[0], observation.node_index({}), since))
+        for key, reason in sorted({**unbound, **reasons}.items()):
             if (job := observation.objects.get(key)) is not None:
-                yield Change("held", ref_of(job), live=job, reason=f"its pods are not given their nodes: {reason}")
+                yield Change("held", ref_of(job), live=job, reason=reason)
 
     def _unended_pods(self, observation: Observation, now: float) -> Iterator[tuple[str, str]]:
         """Yield Ref.key of jobs with deleted pods whose grace period is over, and on which node these are: no other pod
@@ -163,6 +166,8 @@ class PodsPart(Part):
         yield from self.lifter.deadlines()
         yield from self.missing.deadlines(now)
         yield from self.escaped.deadlines()
+        unbound_for = self.evictor.timings.unbound_reported_after
+        yield from (since + unbound_for for since in self.evictor.binding.unbound_since.values())
 
 
 def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:

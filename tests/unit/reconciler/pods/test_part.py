@@ -339,6 +339,23 @@ def test_pods_that_were_deleted_and_do_not_end_are_reported(world: PodsWorld, no
     assert f"1 of its former pods have not ended, {where}" in reported[2][0]
 
 
+def test_pods_that_the_scheduler_refuses_on_their_nodes_are_reported_before_they_are_evicted(world: PodsWorld) -> None:
+    """A node that returned with fewer GPUs: nothing was reported before the bind timeout."""
+    world.plan(planned("g", "keep", n1=1, n2=1), planned("silent", "keep", n3=1))
+    sibling = pod("g", 0, "n1", bound=False, message="pod group is not ready, 2 Pending")
+    refused = pod("g", 1, "n2", bound=False, message="Insufficient nvidia.com/gpu")
+    waiting = [sibling, refused, pod("silent", 0, "n3", bound=False)]
+    reported = list[list[str]]()
+    for world.now in (0.0, 29.0, 30.0):
+        p = world.act(live_job("g"), live_job("silent"), *waiting)
+        reported.append([change.reason for change in world.part.unplaced_jobs(p.observation)])
+    assert 30.0 in world.part.deadlines(29.0)
+    text = "its pods are not bound to their nodes, 2 of 2; on n2: Insufficient nvidia.com/gpu"
+    assert reported == [[], [], [text]]
+    bound = world.act(live_job("g"), live_job("silent"), pod("g", 0, "n1"), pod("g", 1, "n2"), waiting[2])
+    assert not list(world.part.unplaced_jobs(bound.observation))
+
+
 def test_a_job_of_a_kind_that_is_not_served_keeps_no_room(world: PodsWorld) -> None:
     jobs = live("kubeflow.org/v1", "PyTorchJob", "j"), live(BATCH, "Job", "j")
     plan = {"gangs": [entry(job, "start", {}) for job in jobs]}

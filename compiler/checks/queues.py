@@ -326,8 +326,9 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # report it once
     for document, path, name in named_queues(check_input):
-        is_reported = is_queue_elsewhere(check_input, name) or is_no_name(document, path) or is_newer(name)
-        if name not in known and not is_reported:
+        if name in known or is_newer(name) or is_queue_elsewhere(check_input, name):
+            continue  # before a look at the text: it is not kept of files that were read before
+        if not is_no_name(document, path):
             help = _queues_to_name(known, document.namespace or "default", name)
             yield Finding(document, path, f"there is no queue {name!r}", help)
 

@@ -134,15 +134,16 @@ class BindingMemory:
         return self.troubles.setdefault(key, GangTrouble(run))
 
     def overdue_pods(self, pods: Sequence[Object], nodes: NodeIndex, now: float, timeout: float) -> list[UnboundPod]:
-        """Return the pods of a gang to act on: those whose node is to blame; where no node is, all that wait for too
-        long. None while the scheduler is silent about all of them and has bound no other pod meanwhile."""
+        """Return the pods of a gang to act on: those whose node is to blame, rather than those that wait for these;
+        where no node is, all that wait for too long. None while the scheduler is silent about all of them and has bound
+        no other pod meanwhile."""
         waiting = [pod for pod in pods if now - self.unbound_since.get(uid_of(pod), now) >= timeout]
         found = []
         for pod in waiting:
             message = scheduler_message(pod)
             found.append(UnboundPod(pod, nodes.node_of(pod) or "", message or SILENCE, blames_node(message)))
         if blamed := [each for each in found if each.blames_node]:
-            return blamed
+            return [each for each in blamed if not each.message.startswith(_OF_GANG)] or blamed
         since = min((self.unbound_since[uid_of(pod)] for pod in waiting), default=now)
         is_ignored = self.scheduler_acted_at > since
         return found if is_ignored or any(each.message != SILENCE for each in found) else []

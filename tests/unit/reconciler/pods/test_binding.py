@@ -54,6 +54,14 @@ def test_of_a_gang_only_the_pods_that_the_scheduler_refuses_are_to_blame() -> No
     assert memory.deadlines(120) == [120, 120]
 
 
+def test_a_pod_that_waits_for_its_gang_closes_no_node_where_another_one_is_refused() -> None:
+    memory = BindingMemory()
+    gang = [pod("a", "pod group is not ready, 1 Unschedulable, 1 Schedulable"), pod("b", PORTS)]
+    memory.observe(gang, 0)
+    assert [each.message for each in memory.overdue_pods(gang, NODES, 120, 120)] == [PORTS]
+    assert len(memory.overdue_pods(gang[:1], NODES, 120, 120)) == 1
+
+
 def test_a_scheduler_that_is_silent_about_all_is_no_fault_of_the_gang() -> None:
     memory, gang = BindingMemory(), [pod("a"), pod("b", "gated", reason="SchedulingGated")]
     memory.observe(gang, 0)

@@ -16,8 +16,8 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document, FieldPath
 
 MAX_LOOP_SHOWN = 8
-CONTRADICTIONS = frozenset({"GP345", "GP346", "GP347", "tier"})
-"""Categories of problems with which the hypernodes are not a tree."""
+CONTRADICTIONS = frozenset({"GP345", "GP346", "GP347", "GP348"})
+"""Codes of problems with which the hypernodes are not a tree."""
 
 
 @dataclass(frozen=True, slots=True)

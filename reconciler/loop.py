@@ -139,7 +139,9 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     held_up = {job.key: observation.held_up[job.key] for job in jobs if job.key in observation.held_up}
     absent = [job.key for job in jobs if job.key not in observation.objects]
     refused = parts.objects.writer.memory.lastingly_refused(absent, now)
-    held = {**refused, **parts.runs.lost_jobs.refused_jobs, **held_up, **parts.requests.suspended_jobs(jobs)}
+    without_pods = parts.pods.missing.with_refusals(parts.runs.lost_jobs.refused_jobs)
+    unmarked = parts.objects.unmarked_jobs(jobs, seen)
+    held = {**refused, **without_pods, **unmarked, **held_up, **parts.requests.suspended_jobs(jobs)}
     restrictions = parts.pods.restrictions(observation, snapshot, held, wall_now)
     seen = replace(seen, observation=observation.with_restrictions(restrictions))
     runs = planning.runs(inventory, parts.requests.current().reruns)

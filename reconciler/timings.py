@@ -152,6 +152,9 @@ class PodTimings:
     unbound_reported_after: float = 30.0  # of a pod with its node, on which the scheduler has a message
     missing_reported_after: float = 30.0  # of a gang since its last pod was created, while it lacks some
     missing_keep_room: float = 60.0  # then others are planned there
+    first_refusal_look: float = 3.0  # of a gang that lacks pods, at Events that name what refuses them
+    longest_refusal_look: float = 60.0
+    refusal_looks: LookUpTimings = LookUpTimings(most=8)
     first_gate_pause: float = 0.5  # of gates that the server refused
     longest_gate_pause: float = 5.0
     batch: int = 200  # gates between two writes of the inventory

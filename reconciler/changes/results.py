@@ -129,9 +129,9 @@ def events_of_results(results: Iterable[ChangeResult]) -> Iterator[ObjectEvent]:
 class Changes:
     """The changes of a pass, and what they were computed from.
 
-    due: to be written. held: not applied, each with its reason. obstructed: not applied, and their objects could not be
-    examined. declared: Ref.key of each object in the plan, also where its manifest cannot be built. suspended: Ref.key
-    of suspended objects. manifests: Ref.key -> the manifest for the cluster.
+    due: to be written. held: not applied, each with its reason. obstructed: not applied, since their objects could not
+    be examined, or keep other values. declared: Ref.key of each object in the plan, also where its manifest cannot be
+    built. suspended: Ref.key of suspended objects. manifests: Ref.key -> the manifest for the cluster.
     """
 
     due: tuple[Change, ...] = ()

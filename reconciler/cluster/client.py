@@ -240,6 +240,13 @@ class Client:
         found = _items_of(page, self.resource(ref.api_version, ref.kind), path)
         return found[0] if found else None
 
+    def warnings_about(self, ref: Ref, uid: str) -> list[Object]:
+        """Return Events, in a short time or not at all; of many, some."""
+        resource = self.resource("v1", "Event")
+        path, selector = resource.path(ref.namespace), f"involvedObject.uid={uid},type=Warning"
+        query = {"fieldSelector": selector, "limit": str(PAGE_SIZE)}
+        return _items_of(self.request("GET", path, query, limits=self.timings.brief), resource, path)
+
     def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
         """List all pages; returns the resource version at which to begin a watch too."""
         pages = [*self.pages(resource, namespace, selector)]

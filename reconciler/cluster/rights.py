@@ -101,7 +101,7 @@ def _cluster_rules(kinds: Iterable[KindInUse]) -> list[Object]:
         *(_rule(*observed, READ) for observed in _OBSERVED if observed not in written),
         _rule("", "pods", ["list", "watch", "patch"]),
         _rule("", "pods/eviction", ["create"]),
-        _rule("", "events", ["create"]),
+        _rule("", "events", ["list", "create"]),
         _rule("", "configmaps", READ),
         *([] if _CLAIMS in written else [_rule(*_CLAIMS, ["get"])]),
         *(_rule(group, resource, WRITE) for group, resource in sorted(written)),

@@ -25,7 +25,7 @@ from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
 
 UNFIXABLE = "it was written, and the server keeps other values (a webhook changes them, or it spells them otherwise)"
-"""Why a change is held."""
+"""Why a change is not made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,9 @@ class Differ:
             elif (change := self._required_change(seen, manifest, ref, fates)) is not None:
                 if self.writer.is_unfixable(change):
                     paths = ", ".join(each.path_text for each in change.fields)
-                    change = replace(change, action="held", reason=f"{UNFIXABLE}: {paths}")
-                (held if change.action in ("held", "forbidden") else due).append(change)
+                    obstructed.append(replace(change, action="held", reason=f"{UNFIXABLE}: {paths}"))
+                else:
+                    (held if change.action in ("held", "forbidden") else due).append(change)
         suspended = frozenset(fates.suspended)
         return Changes(tuple(due), tuple(held), tuple(obstructed), wanted.declared, suspended, wanted.manifests)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import is_planned_job, is_terminating, uid_of
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_planned_job, is_terminating, uid_of
 from compiler.run_kinds import RUN_KINDS
 from reconciler.changes.diff import Change, classify_change
 from reconciler.changes.results import Allowed, ChangeResult, Condition, Effects
-from reconciler.cluster.objects import Object, ref_of
+from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.keeper import refuse_beside_another
 from reconciler.inventory.store import Inventory
 from reconciler.objects.differ import Differ
@@ -210,6 +210,16 @@ class ObjectsPart(Part):
             if result.outcome == "done" and change.action == "create" and change.ref.key in starting:
                 self.pace.record_creation(change.ref.key, now)
         return Effects(results)
+
+    def unmarked_jobs(self, jobs: Iterable[Ref], seen: Seen) -> dict[str, str]:
+        """Return Ref.key of jobs that do not keep the mark of their run -> why they keep no room: no gate is lifted
+        without it."""
+        objects, entries, found = seen.observation.objects, seen.inventory.entries, dict[str, str]()
+        for key in (job.key for job in jobs if job.key in self.writer.memory.unfixable_differences):
+            is_marked = key not in objects or DIGEST_ANNOTATION in annotations_of(objects[key])
+            if not is_marked and key in entries and not entries[key].started:
+                found[key] = f"it keeps no room: its annotation {DIGEST_ANNOTATION} does not stay as written"
+        return found
 
     def is_busy(self, allowed: Allowed, results: Sequence[ChangeResult]) -> bool:
         """Return whether a write is under way, or one is still to be made that is not refused again and again."""

@@ -1,13 +1,13 @@
 """Gangs whose controllers do not create every pod. Decisions on data, no IO.
 
 No gate is lifted before all pods exist. A quota, a LimitRange or a webhook may refuse some of them, and most
-controllers try for ever. So after a while the gang keeps no room, until another pod of it exists. One that has begun
-keeps it: its other pods wait for the missing ones.
+controllers try for ever. So once Events name the refusal, or after a while, the gang keeps no room, until another pod
+of it exists. One that has begun keeps it: its other pods wait for the missing ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from reconciler.observation.observe import Observation
 from reconciler.observation.pods import VOLCANO_JOB, has_ended, pod_group_key
 from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.gates import lacking_pods, lost_pods
+from reconciler.pods.refusals import PodRefusals
 from reconciler.timings import TIMINGS, PodTimings
 
 _REFUSED = "Events of the job name what refuses more (a ResourceQuota, a LimitRange, a webhook), if the controller runs"
@@ -29,26 +30,37 @@ _NOT_ADMITTED = "Volcano's scheduler has not admitted its PodGroup (action enque
 
 class Creation(NamedTuple):
     """How far the pods of a gang are created. job: its uid. since: on the clock, when the last of them appeared. cause:
-    why there are not more, as far as it is known. keeps_room: however long that lasts."""
+    why there are not more, as far as it is known. has_begun: it keeps its room. refusal: of more pods, where known."""
 
     job: str
     created: int
     planned: int
     since: float
     cause: str
-    keeps_room: bool
+    has_begun: bool
+    refusal: str = ""
 
     @property
     def message(self) -> str:
-        return f"its controller has created {self.created} of {self.planned} pods: {self.cause}"
+        cause = f"the API server refuses more: {self.refusal}" if self.refusal else self.cause
+        return f"its controller has created {self.created} of {self.planned} pods: {cause}"
+
+    def may_give_room(self) -> bool:
+        """Return whether it has not begun; nor is its controller merely late, as it may be where no pod exists."""
+        return not self.has_begun and bool(self.created or self.refusal)
+
+    def has_lasted(self, now: float, patience: float) -> bool:
+        return bool(self.refusal) or now - self.since >= patience
 
 
 @dataclass(slots=True)
 class MissingPods:
-    """creations: by Ref.key, of gangs that lack pods."""
+    """creations: by Ref.key, of gangs that lack pods. refused: Ref.key -> the last refusal of gangs without any pod."""
 
+    refusals: PodRefusals
     timings: PodTimings = TIMINGS.pods
     creations: dict[str, Creation] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
     def observe(self, observation: Observation, snapshot: Snapshot | None, now: float) -> None:
         """Note which gangs lack pods. Pods that cannot be read leave the memory as it is."""
@@ -67,7 +79,13 @@ class MissingPods:
             )
             if (creation := self._creation(key, gang, uid_of(job), counted, now, cause)) is not None:
                 found[key] = creation
-        self.creations = found
+        pods_by_job = observation.pods_by_job[0]
+        lacking = ((observation.objects[key], pods_by_job.get(key, ()), one.since) for key, one in found.items())
+        messages = self.refusals.read(lacking)
+        self.creations = {key: one._replace(refusal=messages.get(one.job, "")) for key, one in found.items()}
+        self.refused = {key: text for key, text in self.refused.items() if key in snapshot.gangs}
+        self.refused |= {key: one.refusal for key, one in self.creations.items() if one.refusal}
+        self.refused = {key: text for key, text in self.refused.items() if not pods_by_job.get(key)}
 
     def _creation(
         self, key: str, gang: PlannedGang, job: str, counted: _Count | None, now: float, cause: str
@@ -82,24 +100,30 @@ class MissingPods:
         if not lacking:
             return None
         since = known.since if known and is_same else now
-        return Creation(job, created, created + lacking, since, cause, has_begun or not created)
+        return Creation(job, created, created + lacking, since, cause, has_begun)
+
+    def with_refusals(self, reasons: Mapping[str, str]) -> dict[str, str]:
+        """Return why jobs have no pods, by Ref.key, with the last refusal where it is known."""
+        known = reasons.keys() & self.refused.keys()
+        return {**reasons, **{key: f"{reasons[key]}; last refusal: {self.refused[key]}" for key in known}}
 
     def lasting(self, now: float) -> dict[str, str]:
         """Return why gangs are not given their nodes, by Ref.key, where that is not only so for a moment."""
         patience = self.timings.missing_reported_after
-        return {key: one.message for key, one in self.creations.items() if now - one.since >= patience}
+        return {key: one.message for key, one in self.creations.items() if one.has_lasted(now, patience)}
 
     def held_jobs(self, now: float) -> dict[str, str]:
-        """Return why gangs keep no room, by Ref.key. One without any pod keeps it: its controller may be late."""
-        until = now - self.timings.missing_keep_room
-        late = {key: one for key, one in self.creations.items() if one.since <= until}
-        return {key: f"it keeps no room: {one.message}" for key, one in late.items() if not one.keeps_room}
+        """Return why gangs keep no room, by Ref.key."""
+        patience = self.timings.missing_keep_room
+        late = ((key, one) for key, one in self.creations.items() if one.has_lasted(now, patience))
+        return {key: f"it keeps no room: {one.message}" for key, one in late if one.may_give_room()}
 
     def deadlines(self, now: float) -> Iterator[float]:
         times = self.timings
         for one in self.creations.values():
             moments = (one.since + times.missing_reported_after, one.since + times.missing_keep_room)
             yield from (at for at in moments if at > now)
+        yield from self.refusals.deadlines(now)
 
 
 class _Count(NamedTuple):

@@ -21,6 +21,7 @@ from reconciler.pods.departures import PodEvictor
 from reconciler.pods.escaped import EscapedPods
 from reconciler.pods.lifts import GateLifter, Orders
 from reconciler.pods.missing import MissingPods
+from reconciler.pods.refusals import PodRefusals
 
 _KEPT_PODS = "Kubernetes keeps them until it is back, deleted, or tainted node.kubernetes.io/out-of-service"
 
@@ -37,8 +38,9 @@ class PodsPart(Part):
     escaped: EscapedPods = field(init=False)
 
     def __post_init__(self) -> None:
-        self.missing = MissingPods(self.lifter.timings)
-        self.escaped = EscapedPods(self.lifter.timings)
+        timings = self.lifter.timings
+        self.missing = MissingPods(PodRefusals(self.evictor.client, self.clock, timings), timings)
+        self.escaped = EscapedPods(timings)
 
     def observe(self, observation: Observation) -> None:
         """Record the changes of nodes and pods. A kind that could not be read leaves the memory as it is."""

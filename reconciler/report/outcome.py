@@ -104,7 +104,8 @@ class Outcome:
     def events(self, status: Object) -> Iterator[ObjectEvent]:
         """Yield the Events about single objects. status: the object that represents the whole."""
         snapshot, objects = self.verdict.target.snapshot, self.seen.observation.objects
-        for change in (*self.held_changes, *self.verdict.refusals, *self.allowed.prune_plan.held_changes):
+        unkept, refused = self.allowed.changes.obstructed, self.verdict.refusals
+        for change in (*self.held_changes, *unkept, *refused, *self.allowed.prune_plan.held_changes):
             if change.live is not None and change.desired is not None:
                 yield ObjectEvent(change.live, "Held", change.reason, True)
         for change in self.unplaced:

@@ -84,8 +84,7 @@ class FakeCluster:
         if path.rpartition("/")[2] in SUBRESOURCES:
             return ScriptedAnswer(201, {})
         if method == "GET":
-            name = query.get("fieldSelector", [""])[0].removeprefix("metadata.name=")
-            return self._read(path, query.get("labelSelector", [""])[0], name)
+            return self._read(path, query.get("labelSelector", [""])[0], query.get("fieldSelector", [""])[0])
         if method == "POST":
             path = f"{path}/{body['metadata']['name']}"
         found = self.objects.get(path)
@@ -110,17 +109,19 @@ class FakeCluster:
             return self._write(path, {**body, "metadata": {**found["metadata"], **body["metadata"]}}, is_dry)
         return self.json_patch(path, found, body)
 
-    def _read(self, path: str, selector: str, name: str) -> ScriptedAnswer:
+    def _read(self, path: str, selector: str, fields: str) -> ScriptedAnswer:
         if path in self.objects:
             return ScriptedAnswer(200, self.objects[path])
         scope, _, plural = path.rpartition("/")
         if plural not in PLURALS:
             return error_answer(404, "not found")
-        wanted = [pair.split("=") for pair in selector.split(",") if "=" in pair]
+        wanted, of_fields = (
+            [pair.split("=") for pair in text.split(",") if "=" in pair] for text in (selector, fields)
+        )
         items = []
         for known, item in sorted(self.objects.items()):
             labels = item["metadata"].get("labels") or {}
-            is_named = known.startswith(f"{scope}/") and name in ("", item["metadata"]["name"])
+            is_named = known.startswith(f"{scope}/") and all(_at(item, key) == value for key, value in of_fields)
             if is_named and known.split("/")[-2] == plural and all(labels.get(key) == value for key, value in wanted):
                 items.append(item)
         return ScriptedAnswer(200, {"metadata": {"resourceVersion": str(self.version)}, "items": items})
@@ -207,3 +208,10 @@ def _value_sizes(item: Mapping[str, Any]) -> Iterator[int]:
     for part in ("data", "binaryData"):
         for value in (item.get(part) or {}).values():
             yield len(value.encode())
+
+
+def _at(item: dict[str, Any], path: str) -> Any:
+    """The value at a path like metadata.name."""
+    for key in path.split("."):
+        item = item.get(key) or {}
+    return item

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from compiler.kubernetes import stopped_by
+from compiler.kubernetes import CLUSTER_LABEL, DIGEST_ANNOTATION, stopped_by
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object
 from reconciler.cluster.watch import Informer
 from reconciler.report.status import Report
 from tests.builders.compiles import node
-from tests.builders.scripted_server import error_answer
+from tests.builders.fake_cluster import FakeCluster
+from tests.builders.scripted_server import ScriptedAnswer, error_answer
 from tests.builders.whole_passes import PODS, Passes, shown_at_once
 
+EVENTS = "/api/v1/namespaces/default/events/"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/"
+_MARKS = {"annotations", "labels"}
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/"
 
 
@@ -151,6 +155,86 @@ def test_a_gang_without_pods_is_reported_with_its_cause(
     report = after(passes, clock, 40)
     assert [cause in text for ref, text in report.held if ref.name == "other"] == [True]
     assert decisions(report) == {"other": "start", "train": "wait"}, "nothing is refused for certain"
+
+
+QUOTA = "exceeded quota: gpus, requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=0"
+REFUSED = f'pods "other-worker-1" is forbidden: {QUOTA}'
+VOLCANOS = (
+    f"failed to create pod other-worker-1, err: &errors.StatusError{{v1.Status{{Message:{json.dumps(REFUSED)}}}}}"
+)
+
+
+def warning(passes: Passes, reason: str, message: str, time: str = "2026-11-28T07:00:00Z") -> None:
+    """An Event of the job's controller."""
+    metadata = {"name": f"other.{reason}", "namespace": "default"}
+    about = {"uid": passes.cluster.objects[JOBS + "other"]["metadata"]["uid"]}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "type": "Warning", "lastTimestamp": time}
+    made = {**event, "involvedObject": about, "reason": reason, "message": message}
+    passes.cluster.put(f"{EVENTS}other.{reason}", made)
+
+
+@pytest.mark.parametrize("message", [f"Error creating: {REFUSED}", f"Error creating pods: [{VOLCANOS}]"])
+def test_a_gang_whose_pods_are_all_refused_keeps_no_room_and_is_reported_with_the_servers_message(
+    passes: Passes, clock: Clock, monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
+    """Seen once: a full quota refused every pod. Other jobs waited a minute for the idle nodes, and the status named no
+    quota."""
+    monkeypatch.setattr(Passes, "_make_pods", lambda *_: None)
+    after(passes, clock, 2)
+    warning(passes, "FailedSync", "something else")
+    assert decisions(after(passes, clock, 5)) == {"other": "start", "train": "wait"}
+    warning(passes, "FailedCreate", message)
+    report = after(passes, clock, 8)
+    assert decisions(report) == {"other": "wait", "train": "start"}
+    assert [text.count(QUOTA) for ref, text in report.held if ref.name == "other"] == [1]
+    assert QUOTA in reasons(report, "other")
+    assert "forbidden" not in reasons(report, "other"), "each pod has its own words"
+
+
+def test_a_refusal_before_the_last_pod_was_created_says_nothing(passes: Passes, clock: Clock) -> None:
+    passes.run(2)
+    passes.cluster.objects.pop(f"{PODS}other-worker-1")
+    warning(passes, "FailedCreate", REFUSED, "2025-01-01T00:00:00Z")
+    assert decisions(after(passes, clock, 25)) == {"other": "start", "train": "wait"}
+    warning(passes, "FailedCreate", REFUSED)
+    assert decisions(after(passes, clock, 30)) == {"other": "wait", "train": "keep"}
+
+
+def strip(monkeypatch: pytest.MonkeyPatch, name: str, mark: str) -> None:
+    """A webhook removes this annotation or label of the object from now on, whoever writes it."""
+    write = FakeCluster._write
+
+    def stripped(self: FakeCluster, path: str, item: Object, is_dry: bool) -> ScriptedAnswer:
+        if path.endswith(f"/{name}"):
+            metadata = {key: dict(value) if key in _MARKS else value for key, value in item["metadata"].items()}
+            for kind in _MARKS & metadata.keys():
+                metadata[kind].pop(mark, None)
+            item = {**item, "metadata": metadata}
+        return write(self, path, item, is_dry)
+
+    monkeypatch.setattr(FakeCluster, "_write", stripped)
+
+
+def test_what_a_webhook_strips_is_named_and_is_not_applied(
+    passes: Passes, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen once: the status said that all was applied."""
+    strip(monkeypatch, "team", CLUSTER_LABEL)
+    (applied,) = (each for each in after(passes, clock, 20).conditions if each.type == "Applied")
+    assert not applied.status
+    assert applied.message.startswith("Queue team: it was written, and the server keeps other values")
+    assert applied.message.endswith("metadata.labels.gangplan.dev/cluster")
+
+
+def test_a_job_that_does_not_keep_the_mark_of_its_run_keeps_no_room(
+    passes: Passes, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen once: no gate of it was lifted, without a word, and its idle nodes were kept from others."""
+    strip(monkeypatch, "other", DIGEST_ANNOTATION)
+    report = after(passes, clock, 20)
+    assert decisions(report) == {"other": "wait", "train": "keep"}
+    assert "does not stay as written" in reasons(report, "other")
+    assert decisions(after(passes, clock, 100)) == {"other": "wait", "train": "keep"}, "it is written again meanwhile"
 
 
 @pytest.mark.parametrize("damage", [{"status": {"state": "x"}}, {"status": {"state": {"phase": []}}}, {"spec": 5}])

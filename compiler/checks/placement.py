@@ -106,7 +106,7 @@ class _Nodes:
                 limits.append(amounts[0] // amount)
             else:
                 columns.append(map(floordiv, amounts, repeat(amount)))
-        limits += [1] if pod.has_host_ports else []
+        limits += [1] if pod.host_ports else []
         columns += [repeat(min(limits), size)] if limits else []
         counts = list(map(min, *columns)) if len(columns) > 1 else list(columns[0])
         if mask == self.facts.all_nodes:
@@ -117,7 +117,7 @@ class _Nodes:
     def most_pods(self, pod: PodSpec, mask: int, tier: int | None = None) -> int:
         """How many pods of this kind these nodes hold at most; with a tier those in one hypernode up to it, of all such
         hypernodes the best."""
-        key = (tuple(sorted(pod.requests.items())), mask, pod.has_host_ports)
+        key = (tuple(sorted(pod.requests.items())), mask, bool(pod.host_ports))
         if key not in self._known_bests:
             self._known_bests[key] = self._bests(self.pods_by_node(pod, mask))
         bests = self._known_bests[key]
@@ -335,7 +335,7 @@ def gangs_without_room(check_input: CheckInput) -> Iterator[Finding]:
                     continue  # GP394 reports it
                 yield Finding(document, path, _too_large(nodes, role, mask), "lower the requests, or add nodes")
             elif least and room < least:
-                each = ", one each for its host ports" if role.pod.has_host_ports else ""
+                each = ", one each for its host ports" if role.pod.host_ports else ""
                 message = f"{role.name} needs {least} pods to start, and all its nodes hold {room}{each}"
                 yield Finding(document, path, message, "lower the minimum or the requests, or add nodes")
             elif tiers and (tier := _highest_tier(check_input, gang)) is not None:

@@ -13,7 +13,7 @@ from compiler.cluster_state.cluster_state import StateError
 from compiler.fields.timestamp import epoch_seconds
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.pod_rule_fields import PodAffinity
-from compiler.kinds.common.pods import PodSpecModel, pod_spec
+from compiler.kinds.common.pods import PodSpecModel, host_ports, pod_spec
 from compiler.specs.pod_spec import Amounts, PodRuleSpec, PodSpec
 
 EVICTION_SLACK = 30
@@ -52,8 +52,9 @@ def with_leaving_mark(pod: k8s.Object, is_leaving: bool) -> k8s.Object:
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """A pod on a node (an index) that belongs to no gang of the problem, with the anti-affinity by which it excludes
-    others. group: the name of its PodGroup, where the cluster has that; group_labels: its labels."""
+    """A pod on a node (an index) that belongs to no gang of the problem, with the anti-affinity and the ports of its
+    node by which it excludes others. group: the name of its PodGroup, where the cluster has that; group_labels: its
+    labels."""
 
     name: str
     node: int
@@ -61,6 +62,7 @@ class ForeignPod:
     labels: Mapping[str, str]
     anti_affinity: tuple[PodRuleSpec, ...] = ()
     is_terminating: bool = False
+    host_ports: tuple[str, ...] = ()
     group: str = ""
     group_labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,7 +77,11 @@ def foreign_pod(pod: k8s.Object, node: int, group: k8s.Object | None) -> Foreign
         )
     except ValidationError:
         rules = ()
-    found = ForeignPod(k8s.name_of(pod), node, k8s.namespace_of(pod), _label_texts(pod), rules, k8s.is_terminating(pod))
+    spec, names = pod["spec"], (k8s.name_of(pod), node, k8s.namespace_of(pod))
+    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
+    lists = (container.get("ports") for container in (*(spec.get("containers") or ()), *sidecars))
+    ports = host_ports(lists, bool(spec.get("hostNetwork")))
+    found = ForeignPod(*names, _label_texts(pod), rules, k8s.is_terminating(pod), ports)
     return found if group is None else replace(found, group=k8s.name_of(group), group_labels=_label_texts(group))
 
 

@@ -59,8 +59,7 @@ def _pod_rule(s: Provenance, j: int, fact: facts.PodRuleConflict) -> Iterator[So
     for i, t in [spot for spot in owners if spot[0] == j] or owners:
         spec = s.origins.gangs[i]
         document, base = spec.pod_spec_of(spec.roles[t])
-        path = "topologySpreadConstraints" if s.problem.pod_rules[rho].rule_kind == "spread" else "affinity"
-        yield source_at(document, f"rule of role {spec.roles[t].name}", *base, path)
+        yield source_at(document, f"rule of role {spec.roles[t].name}", *base, s.origins.rules.fields[rho])
     yield from cluster_objects("Pod", list(s.origins.rules.owner_pods[rho]), "rule")
 
 

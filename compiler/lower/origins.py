@@ -30,11 +30,12 @@ class TimedEvent:
 
 @dataclass(frozen=True, slots=True)
 class RuleOrigins:
-    """Origins of the problem's pod rules. texts: in the user's words, rule by rule. owner_pods: rule by rule the
-    foreign pods (namespace/name) that own it. subgroups: rule -> (gang, subgroup) that it keeps in one domain. terms:
-    rule -> (gang, the term of its PodGroup that it is)."""
+    """Origins of the problem's pod rules. texts: in the user's words, rule by rule. fields: of the pods whose rule it
+    is. owner_pods: rule by rule the foreign pods (namespace/name) that own it. subgroups: rule -> (gang, subgroup) that
+    it keeps in one domain. terms: rule -> (gang, the term of its PodGroup that it is)."""
 
     texts: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     owner_pods: tuple[tuple[str, ...], ...] = ()
     subgroups: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     terms: Mapping[int, tuple[int, GroupTerm]] = field(default_factory=dict)

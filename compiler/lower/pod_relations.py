@@ -1,13 +1,15 @@
-"""Pod affinity, anti-affinity and topology spread as the problem's pod rules, with the roles that own or are selected.
+"""Pod affinity, anti-affinity, topology spread and host ports as the problem's pod rules, with the roles that own or
+are selected.
 
-Sources: Kubernetes' InterPodAffinity and PodTopologySpread, as far as Volcano's plugin predicates enforces them.
+Sources: Kubernetes' InterPodAffinity, PodTopologySpread and NodePorts, as far as Volcano's plugin predicates enforces
+them. Pods with one port of a node keep apart as by an anti-affinity to a label of that name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
@@ -17,11 +19,18 @@ from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.node_spec import NodeSpec
-from compiler.specs.pod_spec import TOLERATE_ALL, UNREACHABLE_MIN_DOMAINS, PodRuleSpec, PodSpec
+from compiler.specs.pod_spec import TOLERATE_ALL, UNREACHABLE_MIN_DOMAINS, PodRuleSpec, PodSelector, PodSpec
 from solver.problem import Gang, PodRule, RuleKind, Topology
 
 Item = TypeVar("Item")
 NO_TOPOLOGY = Topology("soft", 1)
+_KINDS_BY_SWITCH = {
+    "PodAffinity": ("anti-affinity", "affinity"),
+    "PodTopologySpread": ("spread",),
+    "NodePorts": ("host-port",),
+}
+"""Argument predicate.SWITCHEnable -> the rule kinds that it turns on."""
+_FIELD_OF_KIND = {"spread": "topologySpreadConstraints", "host-port": "containers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,7 @@ class ResolvedRule:
 
     selectors: all of them select a pod; None selects none. counted_nodes: bit mask."""
 
-    rule_kind: RuleKind
+    rule_kind: RuleKind | Literal["host-port"]
     topology_key: str
     selectors: tuple[ResolvedSelector, ...] | None
     counted_nodes: int
@@ -96,18 +105,22 @@ def lower_pod_rules(
     out."""
     enforced, masks = enforced_rule_kinds(scheduler), NodeMasks(nodes)
     owner_roles = _rules_of_gangs(gangs, enforced, masks)
-    owner_pods: dict[ResolvedRule, list[ForeignPod]] = {}
-    if "anti-affinity" in enforced:
-        owner_pods = _rules_of_foreign_pods(foreign_pods, masks)
+    all_roles = [role for gang in gangs for role in gang.roles]
+    ports = {port for role in all_roles for port in role.pod.host_ports}
+    owner_pods = _rules_of_foreign_pods(foreign_pods, enforced, ports, masks)
     domains = _LabelDomains(nodes)
     gang_roles = _LabelIndex(
-        ((j, t), gang.namespace, role.labels) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles)
+        ((j, t), gang.namespace, _labels(role.labels, role.pod.host_ports))
+        for j, gang in enumerate(gangs)
+        for t, role in enumerate(gang.roles)
     )
     others = _LabelIndex(
-        (pod, pod.namespace, pod.labels) for pod in (foreign_pods if owner_roles or owner_pods else ())
+        (pod, pod.namespace, _labels(pod.labels, pod.host_ports))
+        for pod in (foreign_pods if owner_roles or owner_pods else ())
     )
     pod_rules: list[PodRule] = []
     texts: list[str] = []
+    fields: list[str] = []
     names_of_owners: list[tuple[str, ...]] = []
     owned: dict[tuple[int, int], list[int]] = {}
     selecting: dict[tuple[int, int], list[int]] = {}
@@ -115,18 +128,23 @@ def lower_pod_rules(
         selected_roles = gang_roles.selected_by(rule)
         if rule not in owner_roles and not selected_roles:
             continue
+        selected_pods, owners = others.selected_by(rule), owner_pods.get(rule, [])
+        asking = [gangs[j].roles[t] for j, t in selected_roles]
+        if rule.rule_kind == "host-port" and not (selected_pods or owners) and _never_meet(asking, nodes):
+            continue
         for rules, roles in ((owned, owner_roles.get(rule, ())), (selecting, selected_roles)):
             for gang_role in dict.fromkeys(roles):
                 rules.setdefault(gang_role, []).append(len(pod_rules))
-        owners = owner_pods.get(rule, [])
-        pod_rules.append(_lowered_rule(rule, domains, others.selected_by(rule), owners))
+        pod_rules.append(_lowered_rule(rule, domains, selected_pods, owners))
         texts.append(rule_text(rule))
+        fields.append(_FIELD_OF_KIND.get(rule.rule_kind, "affinity"))
         names_of_owners.append(tuple(dict.fromkeys(f"{pod.namespace}/{pod.name}" for pod in owners)))
     rules_of_role = {
         gang_role: (tuple(owned.get(gang_role, ())), tuple(selecting.get(gang_role, ())))
         for gang_role in dict.fromkeys([*owned, *selecting])
     }
-    return LoweredRules(tuple(pod_rules), rules_of_role, RuleOrigins(tuple(texts), tuple(names_of_owners)))
+    origins = RuleOrigins(tuple(texts), tuple(fields), tuple(names_of_owners))
+    return LoweredRules(tuple(pod_rules), rules_of_role, origins)
 
 
 def _rules_of_gangs(
@@ -136,20 +154,46 @@ def _rules_of_gangs(
     owners: dict[ResolvedRule, list[tuple[int, int]]] = {}
     for j, gang in enumerate(gangs):
         for t, role in enumerate(gang.roles):
-            for rule in role.pod.pod_rules:
+            for rule in (*role.pod.pod_rules, *_port_rules(role.pod.host_ports)):
                 resolved = _resolved_rules(rule, role, gang.namespace, masks) if rule.rule_kind in enforced else ()
                 for one in resolved:
                     owners.setdefault(one, []).append((j, t))
     return owners
 
 
-def _rules_of_foreign_pods(pods: Sequence[ForeignPod], masks: NodeMasks) -> dict[ResolvedRule, list[ForeignPod]]:
-    """Anti-affinity rule -> the foreign pods that own it."""
+def _rules_of_foreign_pods(
+    pods: Sequence[ForeignPod], enforced: frozenset[str], ports: Set[str], masks: NodeMasks
+) -> dict[ResolvedRule, list[ForeignPod]]:
+    """Rule that keeps apart -> the foreign pods that own it. ports: those that gangs take."""
     owners: dict[ResolvedRule, list[ForeignPod]] = {}
     for pod in pods:
-        for rule in pod.anti_affinity:
-            owners.setdefault(_resolved_rule(rule, pod.namespace, pod.labels, masks.all_nodes), []).append(pod)
+        taken = () if ports.isdisjoint(pod.host_ports) else pod.host_ports
+        for rule in (*pod.anti_affinity, *_port_rules(taken)):
+            if rule.rule_kind in enforced:
+                owners.setdefault(_resolved_rule(rule, pod.namespace, pod.labels, masks.all_nodes), []).append(pod)
     return owners
+
+
+def _port_rules(ports: Sequence[str]) -> list[PodRuleSpec]:
+    """Return one rule for each port that a pod takes. On one address it excludes pods on that address, and those that
+    take the port on all exclude it."""
+    narrow = {port.partition("@")[0] for port in ports if "@" in port}
+    selectors = (PodSelector(((port, "In", ("",)),), None) for port in ports if port not in narrow)
+    return [PodRuleSpec("host-port", HOSTNAME_LABEL, (selector,)) for selector in selectors]
+
+
+def _labels(labels: Mapping[str, str], ports: Sequence[str]) -> Mapping[str, str]:
+    """Return the labels that rules select by, with the ports. No label of Kubernetes has such a name."""
+    return {**labels, **dict.fromkeys(ports, "")} if ports else labels
+
+
+def _never_meet(roles: Sequence[RoleSpec], nodes: Sequence[NodeSpec]) -> bool:
+    """Return whether no node has room for two of their pods, so that their ports never meet."""
+    if sum(role.replicas for role in roles) < 2:
+        return True
+    least = {name: min(role.pod.requests.get(name, 0) for role in roles) for name in roles[0].pod.requests}
+    largest = {name: max((node.allocatable.get(name, 0) for node in nodes), default=0) for name in least}
+    return any(largest[name] < 2 * amount for name, amount in least.items() if name != "pods")
 
 
 def _lowered_rule(
@@ -159,7 +203,7 @@ def _lowered_rule(
     # A pod that is being deleted is no longer counted by a spread (Kubernetes' countPodsMatchSelector).
     counted = [pod for pod in selected if not pod.is_terminating] if rule.rule_kind == "spread" else selected
     return PodRule(
-        rule.rule_kind,
+        "anti-affinity" if rule.rule_kind == "host-port" else rule.rule_kind,
         domains,
         _domain_counts(domains, number, counted),
         _domain_counts(domains, number, owners) if owners else (),
@@ -192,15 +236,14 @@ class _LabelIndex(Generic[Item]):
 def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
     """Return the rule kinds that the scheduler's plugin predicates checks; all of them if the repository declares no
     scheduler."""
-    if scheduler is None:
-        return frozenset(("anti-affinity", "affinity", "spread"))
-    plugin = scheduler.plugin("predicates")
-    if plugin is None or not plugin.flags.get("enablePredicate", True):
-        return frozenset()
-    affinity, spread = (
-        plugin.arguments.get(f"predicate.{name}Enable") is not False for name in ("PodAffinity", "PodTopologySpread")
-    )
-    return frozenset((*(("anti-affinity", "affinity") if affinity else ()), *(("spread",) if spread else ())))
+    arguments: Mapping[str, object] = {}
+    if scheduler is not None:
+        plugin = scheduler.plugin("predicates")
+        if plugin is None or not plugin.flags.get("enablePredicate", True):
+            return frozenset()
+        arguments = plugin.arguments
+    kinds = (found for name, found in _KINDS_BY_SWITCH.items() if arguments.get(f"predicate.{name}Enable") is not False)
+    return frozenset(kind for found in kinds for kind in found)
 
 
 def _resolved_rules(rule: PodRuleSpec, role: RoleSpec, namespace: str, masks: NodeMasks) -> list[ResolvedRule]:
@@ -299,6 +342,8 @@ def rule_text(rule: ResolvedRule) -> str:
         )
     name = "pod anti-affinity" if rule.rule_kind == "anti-affinity" else "pod affinity"
     rows = dict.fromkeys(row for part in rule.selectors or () for row in part.expressions)
+    if rule.rule_kind == "host-port":
+        return f"one pod on a node with host port {', '.join(port for port, *_ in rows)}"
     return f"required {name} by {rule.topology_key}" + (f" to {', '.join(map(expression_text, rows))}" if rows else "")
 
 

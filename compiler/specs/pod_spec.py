@@ -74,12 +74,13 @@ UNREACHABLE_MIN_DOMAINS = 2**31
 class PodRuleSpec:
     """A required rule about other pods, in the domains that the values of node label `topology_key` form.
 
-    rule_kind: affinity to the pods that match all selectors, anti-affinity, or topology spread (DoNotSchedule).
+    rule_kind: affinity to the pods that match all selectors, anti-affinity, topology spread (DoNotSchedule), or a port
+    of the node, which keeps apart like an anti-affinity.
     max_skew, min_domains, honors_affinity, honors_taints: of a topology spread constraint; with the last two, nodes
     that the pod's own affinity or tolerations exclude do not count.
     """
 
-    rule_kind: Literal["anti-affinity", "affinity", "spread"]
+    rule_kind: Literal["anti-affinity", "affinity", "spread", "host-port"]
     topology_key: str
     selectors: tuple[PodSelector, ...]
     max_skew: int = 1
@@ -96,9 +97,9 @@ class PodSpec:
     the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.
     node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
     for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none. never_preempts:
-    preemptionPolicy Never. has_unplanned_needs: host ports, volumes with a claim, or devices claimed by
-    DRA, which only the scheduler knows about. has_host_ports: at most one such pod fits on a node. several_containers:
-    it has more than one, init containers among them.
+    preemptionPolicy Never. has_unplanned_needs: volumes with a claim, or devices claimed by DRA, which only the
+    scheduler knows about. host_ports: ports of its node that it takes, as in `host_ports`. several_containers: it has
+    more than one, init containers among them.
     """
 
     requests: Amounts
@@ -114,7 +115,7 @@ class PodSpec:
     never_preempts: bool = False
     priority_class: str = ""
     has_unplanned_needs: bool = False
-    has_host_ports: bool = False
+    host_ports: tuple[str, ...] = ()
     several_containers: bool = False
 
     @property

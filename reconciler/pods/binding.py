@@ -1,6 +1,6 @@
 """Pods that the scheduler does not bind: which node is to blame, when a gang is tried again. Decisions on data, no IO.
 
-The scheduler knows more than the plan (host ports, volumes). A gang whose pods are not bound in time has failed a
+The scheduler knows more than the plan (volumes, claimed devices). A gang whose pods are not bound in time has failed a
 round. A node that the scheduler blames is closed to this gang alone; for another cause (a missing claim) the gang
 pauses. After `PodTimings.rounds` it is held with the scheduler's message and keeps no nodes from others.
 """

@@ -23,6 +23,8 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import found_paths, parse_path, value_at
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request, with_card_rules
 
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  - no socket is bound
+
 
 class ResourceRequirements(LenientModel):
     requests: Resources | None = None
@@ -206,7 +208,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
             pod.topology_spread_constraints,
         ),
         has_unplanned_needs=_has_unplanned_needs(pod),
-        has_host_ports=_has_host_ports(pod),
+        host_ports=_ports_of_node(pod),
         several_containers=len(pod.containers) + len(pod.init_containers or ()) > 1,
     )
 
@@ -225,16 +227,28 @@ def annotated_pod_spec(pod: PodSpecModel, annotations: Mapping[str, str]) -> Pod
 
 
 def _has_unplanned_needs(pod: PodSpecModel) -> bool:
-    """Return whether it requests host ports, volumes with a claim, or devices claimed by DRA."""
-    if _has_host_ports(pod) or pod.resource_claims:
+    """Return whether it requests volumes with a claim, or devices claimed by DRA."""
+    if pod.resource_claims:
         return True
     return any({"persistentVolumeClaim", "ephemeral"} & volume.keys() for volume in _mappings(pod.volumes))
 
 
-def _has_host_ports(pod: PodSpecModel) -> bool:
-    """Return whether it takes ports of its node: with hostNetwork all that its containers list."""
-    ports = [port for container in pod.containers for port in _mappings(container.ports)]
-    return any(port.get("hostPort") for port in ports) or bool(pod.host_network and ports)
+def _ports_of_node(pod: PodSpecModel) -> tuple[str, ...]:
+    lasting = (*pod.containers, *(each for each in pod.init_containers or () if each.restart_policy == "Always"))
+    return host_ports((container.ports for container in lasting), bool(pod.host_network))
+
+
+def host_ports(port_lists: Iterable[Any], host_network: bool) -> tuple[str, ...]:
+    """Return the ports of its node that a pod takes, by its containers' ports; with hostNetwork all of them: 29500/TCP,
+    on one address of the node also 29500/TCP@ADDRESS."""
+    found = dict[str, None]()
+    for port in (port for ports in port_lists for port in _mappings(ports)):
+        if number := port.get("hostPort") or (port.get("containerPort") if host_network else None):
+            name, address = f"{number}/{port.get('protocol') or 'TCP'}", port.get("hostIP")
+            found[name] = None
+            if address and address != EVERY_ADDRESS:
+                found[f"{name}@{address}"] = None
+    return tuple(found)
 
 
 def _mappings(values: Any) -> list[dict[str, Any]]:

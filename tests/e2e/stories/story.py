@@ -334,6 +334,8 @@ def clean_cluster(plane: ControlPlane) -> None:
         "/api/v1/nodes",
         "/apis/topology.volcano.sh/v1alpha1/hypernodes",
         "/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        "/api/v1/persistentvolumes",
         "/api/v1/namespaces/default/configmaps",
         "/api/v1/namespaces/gangplan-system/configmaps",
         "/api/v1/namespaces/volcano-system/configmaps",  # it bears our mark; the scheduler keeps the file that it has

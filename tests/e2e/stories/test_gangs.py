@@ -239,9 +239,19 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
 ) -> None:
     repository = begin(plane, tmp_path, 2)
     job = volcano_job("shy", role("worker", 1, gpus=1), queue="team")
-    # A host port that somebody else's pod holds: the scheduler's business, of which the plan knows nothing.
-    port = {"containerPort": 9999, "hostPort": 9999, "protocol": "TCP"}
-    job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["ports"] = [port]
+    # Where a volume can be attached is the scheduler's business, of which the plan knows nothing.
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    disk = {"capacity": size, "accessModes": modes, "hostPath": {"path": "/disk"}}
+    plane.api("POST", "/api/v1/persistentvolumes", {"metadata": {"name": "disk"}, "spec": disk})
+    claim = {"volumeName": "disk", "accessModes": modes, "resources": {"requests": size}, "storageClassName": ""}
+    is_bound = {"pv.kubernetes.io/bind-completed": "yes"}
+    plane.api(
+        "POST",
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        {"metadata": {"name": "disk", "annotations": is_bound}, "spec": claim},
+    )
+    volume = {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}
+    job["spec"]["tasks"][0]["template"]["spec"]["volumes"] = [volume]
     repository.write_file("jobs/shy.yaml", job)
     repository.commit()
     with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
@@ -251,12 +261,9 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
     plane.api("DELETE", f"{VOLCANO_JOBS_PATH}/shy")
     plane.wait_until(lambda: job_pods(plane, "shy"), lambda seen: not seen, what="the pods to go")
     (node,) = first
-    holder = {"name": "main", "image": "none", "ports": [port]}
-    plane.api(
-        "POST",
-        "/api/v1/namespaces/default/pods",
-        {"metadata": {"name": "holder"}, "spec": {"nodeName": node, "containers": [holder]}},
-    )
+    elsewhere = [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}]
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": elsewhere}]}}
+    plane.api("PATCH", "/api/v1/persistentvolumes/disk", {"spec": {"nodeAffinity": affinity}})
     with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
         wait_for_phase(plane, "shy")
         assert list(bound_pods(plane, "shy")["worker"]) != [node]

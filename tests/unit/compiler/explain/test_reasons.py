@@ -82,7 +82,7 @@ ORIGINS = Origins(
     (specs.queue("ads"),),
     (specs.node("n-1"),),
     (specs.hypernode("sn-1", 1),),
-    rules=RuleOrigins(("apart from app=a",), ((),)),
+    rules=RuleOrigins(("apart from app=a",), ("affinity",), ((),)),
     affinity_owners=(0,),
 )
 

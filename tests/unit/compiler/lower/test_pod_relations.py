@@ -182,6 +182,36 @@ def test_rules_that_the_scheduler_does_not_enforce_are_no_pod_rules() -> None:
     assert kinds(replace(scheduler(), tiers=())) == []
 
 
+def test_pods_with_one_host_port_keep_apart_on_a_node() -> None:
+    http, only_a, only_b = (("80/TCP", *more) for more in ((), ("80/TCP@10.0.0.1",), ("80/TCP@10.0.0.2",)))
+    holder = {"containers": [{"name": "c", "ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}]}
+
+    def rules(*ports: tuple[str, ...], pods: Any = (), **more: Any) -> list[tuple[tuple[int, ...], ...]]:
+        gangs = (gang(f"g{i}", role("w", 2, host_ports=own), **more) for i, own in enumerate(ports))
+        problem = lowered(*gangs, pods=list(pods), scheduler=scheduler(**{"predicate.PodAffinityEnable": False}))
+        assert {found.rule_kind for found in problem.pod_rules} <= {"anti-affinity"}
+        return [(found.selected_present, found.owners_present) for found in problem.pod_rules]
+
+    none = (0, 0, 0)
+    assert rules(http, http) == [(none, ())]
+    assert rules(only_a, only_b) == [(none, ()), (none, ())]
+    there = cluster_objects.pod("proxy", "n1", spec=holder)
+    assert rules(http, pods=[there]) == [((0, 1, 0), ())], "who takes all addresses meets everybody"
+    assert rules(only_b, pods=[there]) == [(none, ())]
+    assert rules(("80/TCP", "81/UDP"), pods=[there]) == [((0, 1, 0), ()), (none, ())]
+    everywhere = cluster_objects.pod("proxy", "n2", spec={"containers": [{"name": "c", "ports": [{"hostPort": 80}]}]})
+    assert rules(only_a, pods=[everywhere]) == [(none, ()), ((0, 0, 1), (0, 0, 1))]
+    off = scheduler(**{"predicate.NodePortsEnable": False})
+    assert lowered(gang("a", role("w", 2, host_ports=http)), scheduler=off).pod_rules == ()
+
+
+def test_ports_of_pods_of_which_a_node_holds_one_are_no_pod_rule() -> None:
+    nodes = (node("n0", gpu=8), node("n1", gpu=8))
+    for gpus, pods, expected in ((8, 2, 0), (5, 2, 0), (4, 2, 1), (4, 1, 0)):
+        asking = gang("a", role("w", pods, gpu=gpus, host_ports=("80/TCP",)))
+        assert len(lowered(asking, nodes=nodes).pod_rules) == expected, (gpus, pods)
+
+
 def test_the_text_of_a_pod_rule_names_rule_label_and_pods() -> None:
     rules = (PodRuleSpec("anti-affinity", HOST, (WEB,)), PodRuleSpec("spread", "zone", (WEB,), max_skew=2))
     _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
@@ -189,6 +219,9 @@ def test_the_text_of_a_pod_rule_names_rule_label_and_pods() -> None:
         f"required pod anti-affinity by {HOST} to app=web",
         "topology spread by zone, maxSkew 2",
     )
+    _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 2, host_ports=("80/TCP",))),)))
+    assert origins.rules.texts == ("one pod on a node with host port 80/TCP",)
+    assert origins.rules.fields == ("containers",)
 
 
 def test_without_rules_in_pods_there_are_no_pod_rules() -> None:

@@ -149,6 +149,7 @@ class PodTimings:
     longest_quarantine: float = 300.0
     disrupted_share: float = 0.55  # of nodes lost, above which none is evicted from: more likely the network fails
     gates_reported_after: float = 3.0  # without a lift: a pod may have changed in between
+    orphaned: float = 10.0  # of a pod with its node, whose PodGroup is gone: its controller may make another
     unbound_reported_after: float = 30.0  # of a pod with its node, on which the scheduler has a message
     missing_reported_after: float = 30.0  # of a gang since its last pod was created, while it lacks some
     missing_keep_room: float = 60.0  # then others are planned there

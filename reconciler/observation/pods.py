@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from compiler.fields.texts import whole_number
 from compiler.kubernetes import (
     GROUP_INDEX_LABELS,
+    GROUP_NAME_ANNOTATION,
     INDEX_LABELS,
     ROLE_KEYS,
+    VOLCANO_GROUP_NAME_ANNOTATION,
     annotations_of,
     is_finished_pod,
     is_terminating,
@@ -59,6 +61,13 @@ def pod_group_key(job: Object) -> str:
     """Return Ref.key of the PodGroup that the controller makes for a Volcano Job."""
     name = f"{name_of(job)}-{uid_of(job)}"
     return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(job).namespace, name).key
+
+
+def group_key_of(pod: Object) -> str:
+    """Return Ref.key of the PodGroup that the pod names; empty where it names none."""
+    annotations = annotations_of(pod)
+    name = annotations.get(GROUP_NAME_ANNOTATION) or annotations.get(VOLCANO_GROUP_NAME_ANNOTATION)
+    return Ref("scheduling.volcano.sh/v1beta1", "PodGroup", ref_of(pod).namespace, name).key if name else ""
 
 
 def scheduler_text(item: Object | None) -> str:

@@ -2,13 +2,15 @@
 
 The scheduler knows more than the plan (volumes, claimed devices). A gang whose pods are not bound in time has failed a
 round. A node that the scheduler blames is closed to this gang alone; for another cause (a missing claim) the gang
-pauses. After `PodTimings.rounds` it is held with the scheduler's message and keeps no nodes from others.
+pauses. After `PodTimings.rounds` it is held with the scheduler's message and keeps no nodes from others. The scheduler
+never sees pods without their PodGroup; Volcano's job controller recreates it when a pod is deleted, so such a round
+ends early.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -20,6 +22,7 @@ from reconciler.threads.rest import doubled
 from reconciler.timings import PodTimings
 
 SILENCE = "the scheduler said nothing"
+NO_GROUP = "its PodGroup is not found, and Volcano binds no pod without it"
 _OF_GANG = "pod group is not ready"
 """How the scheduler's message begins on pods that wait for others of their gang."""
 _NO_NODE = re.compile(r"persistentvolumeclaim|storageclass|not found|quota", re.I)
@@ -99,19 +102,27 @@ class GangTrouble:
 
 @dataclass(slots=True)
 class BindingMemory:
-    """unbound_since: uid of a pod -> when it was first seen to wait for the scheduler. troubles: by the Ref.key of a
-    job. scheduler_acted_at: when another pod was seen bound: a scheduler that binds nothing is not the fault of a
-    gang."""
+    """unbound_since: uid of a pod -> when it was first seen to wait for the scheduler. orphaned_since: the same, and
+    without its PodGroup. troubles: by the Ref.key of a job. scheduler_acted_at: when another pod was seen bound: a
+    scheduler that binds nothing is not the fault of a gang."""
 
+    timings: PodTimings = field(default_factory=PodTimings)
     unbound_since: dict[str, float] = field(default_factory=dict)
+    orphaned_since: dict[str, float] = field(default_factory=dict)
     troubles: dict[str, GangTrouble] = field(default_factory=dict)
     bound_pods: frozenset[str] = frozenset()
     scheduler_acted_at: float = -inf
 
-    def observe(self, pods: Iterable[Object], now: float, gated: Collection[str] = ()) -> None:
+    def observe(
+        self,
+        pods: Iterable[Object],
+        now: float,
+        gated: Collection[str] = (),
+        has_group: Callable[[Object], bool] = lambda pod: True,
+    ) -> None:
         """Record which pods are bound and which wait for the scheduler. pods: with nodes. gated: uids of pods that it
-        may not see yet."""
-        bound, waiting = set(), {}
+        may not see yet. has_group: whether a pod has its PodGroup, if it names one."""
+        bound, waiting, orphaned = set(), {}, {}
         for pod in pods:
             uid = uid_of(pod)
             if uid in gated:
@@ -120,9 +131,11 @@ class BindingMemory:
                 bound.add(uid)
             elif not has_ended(pod):
                 waiting[uid] = self.unbound_since.get(uid, now)
+                if not has_group(pod):
+                    orphaned[uid] = self.orphaned_since.get(uid, now)
         if bound - self.bound_pods:
             self.scheduler_acted_at = now
-        self.bound_pods, self.unbound_since = frozenset(bound), waiting
+        self.bound_pods, self.unbound_since, self.orphaned_since = frozenset(bound), waiting, orphaned
 
     def forget(self, keys: Iterable[str]) -> None:
         """Hold nothing against these gangs any more."""
@@ -137,16 +150,22 @@ class BindingMemory:
         """Return the pods of a gang to act on: those whose node is to blame, rather than those that wait for these;
         where no node is, all that wait for too long. None while the scheduler is silent about all of them and has bound
         no other pod meanwhile."""
-        waiting = [pod for pod in pods if now - self.unbound_since.get(uid_of(pod), now) >= timeout]
+        late = self.overdue_uids(now, timeout)
+        waiting = [pod for pod in pods if uid_of(pod) in late]
         found = []
         for pod in waiting:
-            message = scheduler_message(pod)
+            message = NO_GROUP if uid_of(pod) in self.orphaned_since else scheduler_message(pod)
             found.append(UnboundPod(pod, nodes.node_of(pod) or "", message or SILENCE, blames_node(message)))
         if blamed := [each for each in found if each.blames_node]:
             return [each for each in blamed if not each.message.startswith(_OF_GANG)] or blamed
         since = min((self.unbound_since[uid_of(pod)] for pod in waiting), default=now)
         is_ignored = self.scheduler_acted_at > since
         return found if is_ignored or any(each.message != SILENCE for each in found) else []
+
+    def overdue_uids(self, now: float, timeout: float) -> set[str]:
+        """Return the uids of pods that have waited for too long, or without their PodGroup."""
+        overdue = {uid for uid, since in self.unbound_since.items() if now - since >= timeout}
+        return overdue | {uid for uid, since in self.orphaned_since.items() if now - since >= self.timings.orphaned}
 
     def waiting_pods(self, pods: Iterable[Object]) -> list[Object]:
         """Return the pods that were given a node and are not bound."""
@@ -178,6 +197,7 @@ class BindingMemory:
     def deadlines(self, timeout: float) -> list[float]:
         """Return the times at which something is to be done although nothing happens."""
         found = [since + timeout for since in self.unbound_since.values()]
+        found += [since + self.timings.orphaned for since in self.orphaned_since.values()]
         for trouble in self.troubles.values():
             found += [trouble.held_until, *trouble.closed.values()]
         return found

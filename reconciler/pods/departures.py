@@ -88,13 +88,14 @@ class PodEvictor:
     wake: Callable[[], None]
     timings: PodTimings = field(default_factory=PodTimings)
     node_health: NodeHealth = field(init=False)
-    binding: BindingMemory = field(default_factory=BindingMemory)
+    binding: BindingMemory = field(init=False)
     memory: EvictionMemory = field(init=False)
     broken: set[str] = field(default_factory=set)
     evicted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.node_health, self.memory = NodeHealth(self.timings), EvictionMemory(self.timings)
+        self.binding = BindingMemory(self.timings)
 
     def begin_pass(self) -> None:
         """Count the evictions of a pass from here on."""
@@ -148,7 +149,7 @@ class PodEvictor:
         now, effects, nodes = self.clock(), Effects(), seen.observation.node_index(snapshot.leaves)
         troubles = self.binding.troubles
         self.binding.forget(troubles.keys() - seen.pods.keys())
-        if not troubles and not any(now - at >= self.bind_timeout for at in self.binding.unbound_since.values()):
+        if not troubles and not self.binding.overdue_uids(now, self.bind_timeout):
             return effects
         prints = target.fingerprint.nodes if target.fingerprint else {}
         for key in sorted(_keys_in_reach(seen, snapshot, orders) & seen.pods.keys()):
@@ -181,7 +182,8 @@ class PodEvictor:
         return effects
 
     def _evict_unbound(self, pod: Object, what: str, breaks: str) -> Effects:
-        return self._evict(Eviction(pod, "NotBound", f"not bound within {self.bind_timeout:g} s to {what}", breaks))
+        within = "" if uid_of(pod) in self.binding.orphaned_since else f" within {self.bind_timeout:g} s"
+        return self._evict(Eviction(pod, "NotBound", f"not bound{within} to {what}", breaks))
 
     def _is_over(
         self, trouble: GangTrouble, run: tuple[str, int], pods: Iterable[Object], prints: Mapping[str, str]

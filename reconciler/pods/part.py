@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 from compiler.cluster_state.pods import leaving_until
@@ -14,6 +15,7 @@ from reconciler.changes.results import Condition, Effects, EvictionResult, GateR
 from reconciler.cluster.objects import Object, Ref, name_of_key, ref_of
 from reconciler.observation.observe import Observation, Restrictions, Seen
 from reconciler.observation.owners import pods_by_job
+from reconciler.observation.pods import POD_GROUP, group_key_of
 from reconciler.part import Part
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import Snapshot
@@ -52,7 +54,8 @@ class PodsPart(Part):
         if observation.readable_kinds >= {"Node", "Pod"}:
             pods = observation.pods_by_node
             evictor.node_health.observe(observation.node_index({}), pods, now)
-            evictor.binding.observe(chain.from_iterable(pods.values()), now, evictor.writes.own.open_lifts())
+            placed, open_lifts = chain.from_iterable(pods.values()), evictor.writes.own.open_lifts()
+            evictor.binding.observe(placed, now, open_lifts, partial(_has_group, observation))
             evictor.memory.observe(observation.objects_of_kind("Pod"), observation.terminating_pods, now)
 
     def restrictions(
@@ -170,6 +173,13 @@ class PodsPart(Part):
         yield from self.escaped.deadlines()
         unbound_for = self.evictor.timings.unbound_reported_after
         yield from (since + unbound_for for since in self.evictor.binding.unbound_since.values())
+
+
+def _has_group(observation: Observation, pod: Object) -> bool:
+    """Return whether the PodGroup that the pod names exists; of a pod that names none, and while these cannot be read,
+    that is not known to be missing."""
+    key = group_key_of(pod) if POD_GROUP in observation.readable_kinds else ""
+    return not key or key in observation.objects
 
 
 def _unnamed_nodes(observation: Observation, snapshot: Snapshot | None) -> frozenset[str]:

@@ -36,7 +36,7 @@ PORTS = "all nodes are unavailable: 1 node(s) didn't have free ports for the req
 LOST = ScriptedAnswer(200, {}, breaks_off=True)
 """An answer that does not arrive; where it is given instead of the cluster's, nothing was done."""
 COMMIT = "c0ffee"
-KINDS = frozenset({"Node", "Pod", "Job.batch.volcano.sh"})
+KINDS = frozenset({"Node", "Pod", "Job.batch.volcano.sh", "PodGroup.scheduling.volcano.sh"})
 Asked = dict[str, str] | None
 
 

@@ -10,7 +10,7 @@ import pytest
 from compiler.cluster_state.pods import leaving_until
 from compiler.emit.manifest import Manifest
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import NUMA_POLICY_ANNOTATION, PLACEMENT_ANNOTATION, uid_of
+from compiler.kubernetes import GROUP_NAME_ANNOTATION, NUMA_POLICY_ANNOTATION, PLACEMENT_ANNOTATION, uid_of
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import InventoryEntry
 from reconciler.observation.observe import Observation, Restrictions
@@ -115,6 +115,25 @@ def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_all_its_waiting_
         world.act(live_job("g"), *pods)
     assert world.evicted == ["g-w-0", "g-w-1"]
     assert world.evictor.binding.closed_nodes(world.now) == {key_of("g"): {"n1"}}
+
+
+@pytest.mark.parametrize(("is_deleted", "evicted"), [(True, ["g-w-0", "g-w-1"]), (False, [])])
+def test_pods_whose_pod_group_was_deleted_are_planned_again_soon(
+    world: PodsWorld, is_deleted: bool, evicted: list[str]
+) -> None:
+    """Seen once: the scheduler never saw them, and was blamed for its silence; they waited for ever."""
+    world.plan(planned("g", "start", n1=1, n2=1))
+    pods = pod("g", 0, "n1", bound=False), pod("g", 1, "n2", bound=False)
+    for each in pods:
+        each["metadata"]["annotations"] = {GROUP_NAME_ANNOTATION: "g-group"}
+    group = live("scheduling.volcano.sh/v1beta1", "PodGroup", "g-group")
+    for world.now in (0.0, 9.0):
+        assert world.act(live_job("g"), *pods, *([] if is_deleted else [group])).reasons == []
+    world.now = 10.0
+    p = world.act(live_job("g"), *pods, *([] if is_deleted else [group]))
+    assert world.evicted == evicted
+    assert all("not bound to n" in event.message and "PodGroup" in event.message for event in p.effects.events)
+    assert world.evictor.binding.closed_nodes(world.now) == {}, "no node is to blame"
 
 
 @pytest.mark.parametrize(("lost", "evicted"), [("n1", ["g-w-1"]), ("", [])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,21 @@ ASKED = request(train=JOB)
 
 
 class Compiler(CompileProcess):
-    """A compile process whose answers are waited for."""
+    """A compile process whose answers are waited for. child: the process that compiled last."""
 
     def __init__(self, directory: Path, **limits: Any) -> None:
-        self.done = threading.Event()
+        self.done, self.child = threading.Event(), 0
         super().__init__(directory, self.done.set, **limits)
 
     def answer(self, wanted: CompileRequest = ASKED) -> Snapshot | CompileBreakdown:
         self.done.clear()
         self.start_compile(wanted)
         return self.wait()
+
+    def _order(self, order: Mapping[str, Any], deadline: float) -> int:
+        found = super()._order(order, deadline)
+        self.child = found if "answer" in order else self.child
+        return found
 
     def wait(self) -> Snapshot | CompileBreakdown:
         assert self.done.wait(120)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from reconciler.cli.sandbox import start_time
 
@@ -20,3 +23,11 @@ def ends(pid: int, seconds: float = 30.0) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def child_processes(pid: int) -> Sequence[int]:
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, file.read_text().split())
+    return found

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.builders.processes import child_processes
 from tests.e2e.stories.story import ROOT, SUBJECT
 
 NO_LIMIT = resource.RLIM_INFINITY
@@ -101,7 +102,7 @@ class ReconcilerUnderTest:
         if self.process is None:
             return
         self._was_ended = True
-        children = _children(self.process.pid) if self.is_alive else ()
+        children = child_processes(self.process.pid) if self.is_alive else ()
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         self.process.wait(60)
@@ -150,14 +151,6 @@ class ReconcilerUnderTest:
     def free_disk(self) -> None:
         assert self.process is not None
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (NO_LIMIT, NO_LIMIT))
-
-
-def _children(pid: int) -> Sequence[int]:
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, file.read_text().split())
-    return found
 
 
 def _state(pid: int) -> str:

@@ -4,6 +4,8 @@ is whole or not there."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ from reconciler.timings import TIMINGS, CompileTimings
 from solver.verify import Violation
 from tests.builders import declared
 from tests.builders.compiles import ASKED, CLUSTER, JOB, OTHER, Compiler, node, request
+from tests.builders.processes import child_processes, ends
 from tests.builders.threads import no_new_thread
 
 
@@ -132,6 +135,39 @@ def test_one_worker_serves_all_compiles_and_a_killed_one_is_replaced(compiler: C
     worker.kill()
     worker.wait()
     assert compiler.plan().ok
+
+
+def child_ahead(compiler: Compiler) -> int:
+    """The process that waits for the next order."""
+    while not (found := child_processes(compiler.worker.pid)):
+        time.sleep(0.01)
+    return found[0]
+
+
+def test_the_next_child_is_there_before_its_order(tmp_path: Path) -> None:
+    compiler = Compiler(tmp_path / "compile", timings=CompileTimings(idle=0.05))
+    asked, pids = list[int](), list[int]()
+    more = request(train=JOB, other=OTHER)
+    try:
+        assert compiler.plan().ok
+        for wanted in (more, ASKED):
+            pids.append(child_ahead(compiler))
+            assert compiler.plan(wanted) == compile_request(wanted)
+            asked.append(compiler.child)
+        assert asked == pids, "it had waited"
+        killed = child_ahead(compiler)
+        os.kill(killed, signal.SIGKILL)
+        assert ends(killed)
+        assert compiler.plan(more) == compile_request(more), "another is made in its place"
+        old, told = child_ahead(compiler), replace(more, clock=1_800_000_000, state=[node("gpu-0")])
+        compiler.send_state(told)
+        assert compiler.plan(told) == compile_request(told)
+        assert compiler.child != old, "one that does not know the state is dropped"
+        left = child_ahead(compiler)
+        compiler.worker.kill()
+        assert ends(left)
+    finally:
+        compiler.stop()
 
 
 def test_a_state_that_was_told_is_not_sent_again(compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,6 @@ when it is told of the cluster."""
 
 from __future__ import annotations
 
-import io
-import os
-import sys
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -16,7 +13,6 @@ import pytest
 from compiler.lower import digest
 from compiler.lower import nodes as lowered_nodes
 from compiler.session import Session
-from reconciler.planning.compile import worker as compile_worker
 from reconciler.planning.compile.process import (
     NO_REQUEST,
     CompileRequest,
@@ -60,34 +56,6 @@ def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monk
 
 def _items(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else ()
-
-
-@pytest.mark.parametrize(("kept", "prepared"), [(asked(train=JOB), 1), (NO_REQUEST, 0)])
-def test_the_next_compile_is_prepared_when_no_order_comes_and_its_trouble_is_none(
-    monkeypatch: pytest.MonkeyPatch, kept: CompileRequest, prepared: int
-) -> None:
-    receiving, sending = os.pipe()
-    found: list[CompileRequest] = []
-
-    def prepare(what: CompileRequest, session: Session) -> None:
-        found.append(what)
-        os.write(sending, b"order\n")
-        raise RecursionError
-
-    monkeypatch.setattr(compile_worker, "prepare_next", prepare)
-    with os.fdopen(receiving, "rb", buffering=0) as pipe:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(pipe)))
-        if kept is NO_REQUEST:
-            os.write(sending, b"order\n")
-        assert compile_worker._next_order(kept, Session(), 0.01) == b"order\n"
-        assert len(found) == prepared
-        os.write(sending, b"another\n")
-        assert compile_worker._next_order(kept, Session(), 0.01) == b"another\n", (
-            "an order is there: nothing is prepared"
-        )
-        assert len(found) == prepared
-        os.close(sending)
-        assert compile_worker._next_order(NO_REQUEST, Session(), 0.01) == b""
 
 
 def test_a_file_is_known_by_name_and_content_for_as_long_as_the_repository_has_it() -> None:

@@ -104,7 +104,7 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
     pause, rested_at, rest = 0.0, 0.0, LoopRest(hands.timings.rest)
     started_at, patience = time.monotonic(), hands.timings.lease.duration + hands.timings.lease.deadline
     while not stop():
-        _pause(parts, stop, timings.first_failure_pause if failures else timings.debounce, pause, rested_at)
+        _pause(parts, stop, timings.first_failure_pause if failures else 0.0, pause, rested_at)
         hands.wake.clear()
         began_at, computed = time.monotonic(), time.thread_time()
         hands.pulse.heartbeat.beat()
@@ -150,15 +150,15 @@ def _repeat_passes(parts: Parts, stop: Callable[[], bool], once: bool) -> Report
 
 
 def _pause(parts: Parts, stop: Callable[[], bool], least: float, longest: float, rested_at: float) -> None:
-    """Wait for something to happen, `longest` seconds at most, then `least`, and until `rested_at` unless it is urgent.
-    Meanwhile single objects are put back."""
+    """Wait for something to happen, `longest` seconds at most, then `least`, and unless it is urgent for what happens
+    together with it, and until `rested_at`. Meanwhile single objects are put back."""
     wake, timings, until = parts.hands.wake, parts.hands.timings.loop, time.monotonic() + longest
     while not stop() and not wake.is_set() and (left := until - time.monotonic()) > 0:
         wake.stirred.wait(min(left, timings.stop_look))
         _put_back_updates(parts)
-    joined_until = time.monotonic() + least
-    rested_until = max(joined_until, rested_at)
-    while not stop() and (left := (joined_until if wake.is_urgent else rested_until) - time.monotonic()) > 0:
+    urgent_until = time.monotonic() + least
+    rested_until = max(urgent_until, time.monotonic() + timings.debounce, rested_at)
+    while not stop() and (left := (urgent_until if wake.is_urgent else rested_until) - time.monotonic()) > 0:
         wake.stirred.wait(min(timings.debounce, left))
         _put_back_updates(parts)
 

@@ -88,20 +88,23 @@ class ClusterState:
         session: Session | None = None,
     ) -> ClusterState:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
-        items = tuple(objects)
+        items, session = tuple(objects), session or Session()
         found_in: dict[str, list[tuple[tuple[str, str, str], k8s.Object]]] = {}
-        for at, item in enumerate(items):
-            if (place := _place_of(item)) is None:
+        for at, (item, place) in enumerate(zip(items, session.each("place", zip(items), _place_of), strict=True)):
+            if place is None:
                 raise _malformed(at, item)
             found_in.setdefault(place[0], []).append((place[1], item))
         by_kind: dict[str, Any] = {
             name: tuple(item for _, item in sorted(found, key=itemgetter(0))) for name, found in found_in.items()
         }
-        return cls(**by_kind, finished=frozenset(finished), clock=clock, session=session or Session())
+        return cls(**by_kind, finished=frozenset(finished), clock=clock, session=session)
 
     @cached_property
     def node_facts(self) -> list[tuple[str, bool]]:
         """Return the name of each of `nodes`, and whether it is ready."""
+        return self.session.last("node facts", (self.nodes,), self._node_facts)
+
+    def _node_facts(self) -> list[tuple[str, bool]]:
         return [(k8s.name_of(node), k8s.is_ready_node(node)) for node in self.nodes]
 
     @cached_property

@@ -30,6 +30,11 @@ def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[N
     """
     if not state.nodes:
         return tuple(declared)
+    inputs = tuple(declared), state.nodes, state.numatopologies
+    return state.session.last("nodes", inputs, lambda: _observed_nodes(declared, state))
+
+
+def _observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[NodeSpec, ...]:
     declared_by_name = {node.name: node for node in declared}
     names_in_state = (name for name, _ in state.node_facts)
     pairs = ((node, declared_by_name.get(name)) for node, name in zip(state.nodes, names_in_state, strict=True))

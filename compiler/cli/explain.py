@@ -83,7 +83,7 @@ def _print_patches(
             if wanted in (None, message.code, str(number)):
                 what = f"{decision.name}, repair {number}: {message.code} {message.message}"
                 if after is None:
-                    click.echo(f"no patch for {what}{_no_patch_reason(decision.gang, message)}", err=True)
+                    click.echo(f"no patch for {what}{_no_patch_reason(outcome, decision.gang, message)}", err=True)
                 else:
                     echo(f"# {what}\n{patch_text(tree.files, after, folder_in_git(inputs.repo))}")
                     printed += 1
@@ -91,18 +91,20 @@ def _print_patches(
         raise click.ClickException("no repair is a certain edit of files; see gangplan explain without --patch")
 
 
-def _no_patch_reason(gang: GangSpec, message: CodedMessage) -> str:
+def _no_patch_reason(outcome: Outcome, gang: GangSpec, message: CodedMessage) -> str:
     from compiler.explain.catalogue import REPAIRS, entries_by_code
+    from compiler.specs.eligibility import is_cordoned
 
     if (entry := entries_by_code(REPAIRS)[message.code]).change:
         return ""
     labels = [role.labels.items() for role in gang.roles]
     nodes = message.facts.get("nodes")
+    cordoned = {node.name for node in outcome.origins.nodes if is_cordoned(node)} if outcome.origins else set()
     common = {key: value for key, value in labels[0] if all((key, value) in each for each in labels)}
     values = {
         "namespace": gang.namespace,
         "pods": ",".join(f"{key}={value}" for key, value in common.items() if value == gang.document.name),
-        "nodes": " ".join(nodes) if isinstance(nodes, tuple) else "",
+        "cordoned": " ".join(name for name in nodes if name in cordoned) if isinstance(nodes, tuple) else "",
     }
     is_known = entry.command and all(value for name, value in values.items() if f"{{{name}}}" in entry.command)
     return f" (it is done in the cluster{': ' + entry.command.format_map(values) if is_known else ', not in a file'})"

@@ -12,6 +12,7 @@ from compiler.explain.names import MAX_LISTED
 from compiler.explain.provenance import Provenance, Source, cluster_objects, node_sources, source_at, source_if_written
 from compiler.explain.statements import Change, Edits, Entry, Values, amount_to_type, clear_amounts
 from compiler.fields.amounts import named_amount, rounded_amount, slot_request_text
+from compiler.specs.eligibility import absences
 from compiler.specs.pod_spec import PodSpec
 from solver import facts, repairs
 
@@ -105,6 +106,10 @@ def _away_nodes(s: Provenance, j: int, x: facts.AwayNodes | repairs.ReturnOfNode
         else:
             others.append(spec.name)
     yield from cluster_objects("Node", others)
+
+
+def _away_values(s: Provenance, j: int, fact: facts.AwayNodes) -> Values:
+    return {"absence": " or ".join(dict.fromkeys(word for n in fact.nodes for word in absences(s.origins.nodes[n])))}
 
 
 REASONS: tuple[Entry[Any], ...] = (
@@ -246,8 +251,9 @@ REASONS: tuple[Entry[Any], ...] = (
     Entry(
         facts.AwayNodes,
         "nodes are away",
-        ("there would be room with {nodes}, not ready or cordoned for now",),
+        ("there would be room with {nodes}, {absence} for now",),
         _away_nodes,
+        _away_values,
         remedy="Bring the nodes back, or wait.",
     ),
 )
@@ -341,7 +347,7 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "bring nodes back",
         ("wait for {nodes} to be ready and open again",),
         _away_nodes,
-        command="kubectl uncordon {nodes}",
+        command="kubectl uncordon {cordoned}",
     ),
     Entry(
         repairs.MoreNodes,

@@ -71,7 +71,7 @@ class Entry(Generic[T]):
     sources: the sources of the statement about gang j. values: values beyond its fields. change: of a repair that edits
     files, what it writes, given all changes that belong together. of_document: whether these use contents of the gang's
     own document. command: of a repair that is made in the cluster, with {namespace}, {pods} (a label selector) and
-    {nodes}.
+    {cordoned} nodes.
     """
 
     kind: type[T]

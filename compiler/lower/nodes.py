@@ -13,7 +13,7 @@ from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
-from compiler.specs.eligibility import NodeClasses, classify_nodes, node_kinds, returned_node
+from compiler.specs.eligibility import NodeClasses, classify_nodes, is_away, node_kinds, returned_node
 from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Amounts
 from solver.problem import MAX_AMOUNT, Node, ReturningNode, Vector
@@ -23,9 +23,9 @@ SlotHolders = Mapping[int, tuple[SlotHolder, ...]]
 
 
 def node_classes(inputs: LoweringInputs, slot_groups: SlotGroups) -> NodeClasses:
-    """Return the classes of the nodes as they are and, after them, of the unschedulable ones after their return."""
+    """Return the classes of the nodes as they are and, after them, of those that are away after their return."""
     nodes = inputs.observed.nodes
-    returned = [returned_node(node) for node in nodes if node.unschedulable]
+    returned = [returned_node(node) for node in nodes if is_away(node)]
     requirements = map(slot_groups.node_requirement, inputs.pods())
     return classify_nodes((*nodes, *returned), requirements, slot_groups.numa_aware)
 
@@ -54,7 +54,7 @@ def _lower_nodes(
     inputs: LoweringInputs, classes: NodeClasses, slot_groups: SlotGroups, room: _NodeRoom
 ) -> tuple[tuple[Node, ...], SlotHolders]:
     specs, leaf = inputs.observed.nodes, leaf_by_node(inputs.observed.hypernodes)
-    returning = (spec.name for spec in specs if spec.unschedulable)
+    returning = (spec.name for spec in specs if is_away(spec))
     class_when_back = dict(zip(returning, classes.class_by_node[len(specs) :], strict=True))
     kinds, names = node_kinds(specs, classes), room.names
     nodes: list[Node] = []
@@ -63,7 +63,7 @@ def _lower_nodes(
         capacity, free = room.capacity_and_free(n, spec)
         slots, holding = node_slots(slot_groups, spec, inputs.observed.pods_on(n), names)
         back = None
-        if spec.unschedulable:
+        if is_away(spec):
             back = ReturningNode(class_when_back[spec.name], capacity, free, slots)
         if spec.name in inputs.observed.unready_nodes:
             free = capacity = tuple(map(min, room.amounts_held(n), capacity))

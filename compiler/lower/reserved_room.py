@@ -19,7 +19,15 @@ from compiler.cluster_state.pods import RequestCache
 from compiler.fields.quantity import amounts_sum
 from compiler.run_kinds import RUN_KINDS
 from compiler.specs.cluster_spec import Specs
-from compiler.specs.eligibility import NodeMasks, classify_nodes, edits_for, node_kinds, node_requirement, returned_node
+from compiler.specs.eligibility import (
+    NodeMasks,
+    classify_nodes,
+    edits_for,
+    is_away,
+    node_kinds,
+    node_requirement,
+    returned_node,
+)
 from compiler.specs.gang_spec import GangSpec, UnplannedPods
 from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Amounts, PodSpec, Toleration
@@ -235,9 +243,8 @@ class _Places:
             self._held[n] = amounts_sum(self._held.get(n, {}), amounts)
 
     def is_away(self, n: int) -> bool:
-        """Return whether the node is cordoned, or not ready."""
-        node = self.observed.nodes[n]
-        return returned_node(node) is not node
+        """Return whether the node takes no pods for now."""
+        return is_away(self.observed.nodes[n])
 
     def matching(self, pod: PodSpec) -> set[int]:
         """Return the nodes whose labels and taints let the pod in."""

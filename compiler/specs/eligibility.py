@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from compiler.diagnostics.diagnostic import did_you_mean
-from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
+from compiler.kubernetes import NOT_READY_TAINT, PRESSURE_TAINTS, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.node_spec import NodeSpec, NumaSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
@@ -50,13 +50,38 @@ class NodeClasses:
     classes_by_requirement: Mapping[NodeRequirement, frozenset[int]]
 
 
-TRANSIENT_TAINTS = frozenset({UNSCHEDULABLE_TAINT, NOT_READY_TAINT, UNREACHABLE_TAINT})
-"""Taints that Kubernetes itself sets while a node is cordoned or not ready, and takes off afterwards."""
+TRANSIENT_TAINTS = {
+    UNSCHEDULABLE_TAINT: "cordoned",
+    NOT_READY_TAINT: "not ready",
+    UNREACHABLE_TAINT: "unreachable",
+    **dict.fromkeys(PRESSURE_TAINTS, "short of disk, memory or processes"),
+    "node.kubernetes.io/network-unavailable": "without network",
+    "node.cloudprovider.kubernetes.io/uninitialized": "not initialized",
+    "node.cloudprovider.kubernetes.io/shutdown": "shut down",
+}
+"""Taints that Kubernetes itself sets while a node takes no pods, and takes off afterwards -> what the node is then."""
+
+
+def is_away(node: NodeSpec) -> bool:
+    """Return whether the node takes no pods for now."""
+    return node.unschedulable or any(taint.key in TRANSIENT_TAINTS for taint in node.taints)
+
+
+def absences(node: NodeSpec) -> list[str]:
+    """Return why a node is away; without Kubernetes' taints what it may be."""
+    found = {taint.key for taint in node.taints}
+    return [word for key, word in TRANSIENT_TAINTS.items() if key in found] or ["not ready", "cordoned"]
+
+
+def is_cordoned(node: NodeSpec) -> bool:
+    """Return whether the node has to be uncordoned, as far as its taints show."""
+    keys = {taint.key for taint in node.taints}
+    return UNSCHEDULABLE_TAINT in keys or (node.unschedulable and keys.isdisjoint(TRANSIENT_TAINTS))
 
 
 def returned_node(node: NodeSpec) -> NodeSpec:
-    """Return a cordoned or unready node as it will be when it is back, and any other as it is."""
-    if not node.unschedulable and all(t.key not in TRANSIENT_TAINTS for t in node.taints):
+    """Return a node that is away as it will be when it is back, and any other as it is."""
+    if not is_away(node):
         return node
     return replace(
         node, unschedulable=False, taints=tuple(taint for taint in node.taints if taint.key not in TRANSIENT_TAINTS)

@@ -124,12 +124,12 @@ def _set_gang_minimum(w: World, pods: int) -> World:
 def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
     """Return one more kind of nodes for the role, a family for each since none includes another; likely intended ones
     first. None where classes represent exclusions too, which the owner cannot change, nor nodes that its queue may not
-    use."""
+    use, nor nodes that are away."""
     state, here = case.state, w.gang.roles[role].node_classes
     closed = state.problem.queues[case.gang.queue].closed_node_groups
     first, large = dict[NodeKind, int](), dict[NodeKind, int]()
     for n, node in enumerate(state.problem.nodes) if not state.exclusions_in_classes else ():
-        if node.node_class not in here and node.node_group not in closed:
+        if node.node_class not in here and node.node_group not in closed and node.returning is None:
             kind = node.node_class, node.kind
             first.setdefault(kind, n)
             if kind not in large and all(map(le, w.gang.roles[role].request, node.capacity)):

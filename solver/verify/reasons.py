@@ -97,7 +97,8 @@ def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
         case repairs.FewerPods() | repairs.SmallerSubgroups() | repairs.SmallerPods():
             return 0 < repair.amount < repair.current_amount
         case repairs.MoreNodeClasses():
-            other = nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
+            node = nodes[repair.node]
+            other = node.returning is None and node.node_class not in gang.roles[repair.role].node_classes
             return other and not x.is_closed(g, repair.node)
         case repairs.HigherPriority():
             return repair.amount > gang.priority

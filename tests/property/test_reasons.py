@@ -265,17 +265,18 @@ def worlds() -> st.SearchStrategy[Problem]:
 
 @st.composite
 def absent(draw: st.DrawFn) -> Problem:
-    """The same, some nodes on which nothing runs away for now: they take nothing, and are of a kind that is open to
-    nobody."""
+    """The same, some nodes on which nothing runs away for now: they have nothing, or are only cordoned, and are of a
+    kind that is open to nobody."""
     world = draw(worlds())
     busy = {place.node for gang in world.gangs for place in gang.running}
     nothing = (0,) * len(world.resources)
+    is_cordoned = draw(st.booleans())
     nodes = [
         replace(
             node,
             node_class=9,
-            capacity=nothing,
-            free=nothing,
+            capacity=node.capacity if is_cordoned else nothing,
+            free=node.free if is_cordoned else nothing,
             returning=ReturningNode(node.node_class, node.capacity, node.free),
         )
         if n not in busy and draw(st.booleans())

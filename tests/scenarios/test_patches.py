@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from compiler.cli.root import cli
 from compiler.cluster_state.cluster_state import load_state
 from compiler.emit.repaired_files import edited_by_repairs
+from compiler.kubernetes import Object
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from tests.builders.cluster_objects import node, pod
@@ -46,6 +48,18 @@ BIG = """\
 """
 
 
+def explained(folder: Path, job: str, items: Sequence[Object], *options: str) -> Result:
+    """What `gangplan explain` answers for the job in a cluster that holds these objects."""
+    for name, text in {
+        "cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated"),
+        "jobs/a.yaml": job.replace("NAME", "a"),
+        "state.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": items}),
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return CliRunner().invoke(cli, ["explain", "a", "--repo", str(folder), "--state", f"{folder}/state.json", *options])
+
+
 @pytest.mark.parametrize(
     ("job", "cordoned", "pods", "command"),
     [
@@ -67,14 +81,27 @@ def test_of_a_repair_in_the_cluster_the_command_is_printed(
         pod(f"a-{at}", name, job="a", requests={"cpu": "4"}, namespace="default", labels=LABELS)
         for at, name in enumerate(pods)
     ]
-    for name, text in {
-        "cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated"),
-        "jobs/a.yaml": job.replace("NAME", "a"),
-        "state.json": json.dumps({"apiVersion": "v1", "kind": "List", "items": [*nodes, *held]}),
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    asked = ["explain", "a", "--patch", "--repo", str(tmp_path), "--state", str(tmp_path / "state.json")]
-    done = CliRunner().invoke(cli, asked)
+    done = explained(tmp_path, job, [*nodes, *held], "--patch")
     assert command in done.stderr
     assert "kubectl" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("taint", "absence", "how"),
+    [
+        ("node.kubernetes.io/unschedulable", "cordoned", ": kubectl uncordon n-1)"),
+        ("node.kubernetes.io/unreachable", "unreachable", ", not in a file)"),
+        ("node.kubernetes.io/disk-pressure", "short of disk, memory or processes", ", not in a file)"),
+    ],
+)
+def test_a_taint_that_kubernetes_takes_off_again_is_no_reason_for_ever(
+    tmp_path: Path, taint: str, absence: str, how: str
+) -> None:
+    """No repair tolerates it, and only a cordon is the operator's to end."""
+    amount = {"cpu": "4", "pods": "110"}
+    gone = {"taints": [{"key": taint, "effect": "NoSchedule"}], "unschedulable": absence == "cordoned"}
+    nodes = [node("n-0", amount), node("n-1", amount, spec=gone)]
+    text = " ".join(explained(tmp_path, JOB, nodes).stdout.split())
+    assert f"there would be room with n-1, {absence} for now" in text
+    assert "GR112" not in text
+    assert how in explained(tmp_path, JOB, nodes, "--patch").stderr

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from solver import solve
 from solver.facts import AwayNodes, NoEligibleNode
 from solver.problem import Problem, ReturningNode
-from solver.repairs import ReturnOfNodes
+from solver.repairs import MoreNodeClasses, ReturnOfNodes
+from solver.verify import verify
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.unit.solver.diagnosis.test_reasons import CAPACITY, decision
 
@@ -32,6 +34,20 @@ def test_a_node_that_is_away_for_now_makes_nothing_impossible() -> None:
     waits = decision(world)
     assert waits.facts == (AwayNodes(nodes=(1,)),)
     assert ReturnOfNodes(nodes=(1,)) in waits.repairs
+
+
+def test_a_node_that_is_cordoned_is_no_other_kind_of_node() -> None:
+    """It keeps its capacity, so that pods that tolerate the cordon run there; the owner of a job cannot open it."""
+    world = problem(nodes(2, gpu=8), gang("asks", role(2, gpu=8)))
+    here, there = world.nodes
+    back = ReturningNode(there.node_class, there.capacity, there.free)
+    world = replace(world, nodes=(here, replace(there, node_class=99, returning=back)))
+    plan = solve(world)
+    (waits,) = plan.decisions
+    assert waits.facts == (AwayNodes(nodes=(1,)),)
+    assert [repair.code for repair in waits.repairs] == ["GR116", "GR105"]
+    opened = replace(plan, decisions=(replace(waits, repairs=(MoreNodeClasses(0, 1),)),))
+    assert (verify(world, plan), [each.rule for each in verify(world, opened)]) == ([], ["reasons"])
 
 
 def test_a_selector_is_blamed_together_with_nodes_that_are_away_and_of_their_own_kind() -> None:

@@ -23,10 +23,16 @@ failed=0
 "$GANGPLAN" check --repo "$FOLDER" --format sarif > "$REPORTS/gangplan.sarif" || true
 echo "sarif=$REPORTS/gangplan.sarif" >> "$GITHUB_OUTPUT"
 
+# Prints the commit with which GitHub merged the pull request, where that merge is checked out. TARGET may be older.
+merged_with() {
+    [[ ${GITHUB_REF-} == refs/pull/*/merge ]] && [ "$(git -C "$FOLDER" rev-parse HEAD)" = "$GITHUB_SHA" ] &&
+        git -C "$FOLDER" rev-parse --quiet --verify HEAD^2 > /dev/null && git -C "$FOLDER" rev-parse HEAD^1
+}
+
 base=$BASE
 if [ -z "$base" ] && [ -n "$TARGET" ]; then
     # What others merged meanwhile is not this change's doing.
-    base=$(git -C "$FOLDER" merge-base "$TARGET" HEAD || true)
+    base=$(merged_with || git -C "$FOLDER" merge-base "$TARGET" HEAD || true)
     if [ -z "$base" ]; then
         echo "::error::the history between the pull request and its base is not here: check out with fetch-depth 0"
         exit 1

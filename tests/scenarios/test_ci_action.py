@@ -40,7 +40,7 @@ def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> t
         "PATH": f"{tools}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "GANGPLAN": str(tools / "gangplan"),
-        "FOLDER": str(repository.folder),
+        "FOLDER": ".",
         "REPORTS": str(tmp_path),
         "GITHUB_OUTPUT": str(tmp_path / "output"),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
@@ -55,7 +55,8 @@ def run_action(tmp_path: Path, repository: GitRepository, **variables: str) -> t
         "FOUND_COMMENT": "",
         **variables,
     }
-    done = subprocess.run([str(SCRIPTS / "plan.sh")], env=environment, capture_output=True, text=True, check=False)
+    plan = [str(SCRIPTS / "plan.sh")]
+    done = subprocess.run(plan, cwd=repository.folder, env=environment, capture_output=True, text=True, check=False)
     output, asked = tmp_path / "output", tmp_path / "gh.log"
     found = dict(line.split("=", 1) for line in output.read_text().splitlines()) if output.exists() else {}
     if "comparison" in found:
@@ -92,6 +93,33 @@ def test_the_comparison_becomes_summary_and_comment(tmp_path: Path, repository: 
     code, said, asked = run_action(tmp_path, repository, TARGET=target, FOUND_COMMENT="41\\n42\\n")
     assert code == 0, said
     assert "--method PATCH repos/o/r/issues/comments/41 --field" in asked
+
+
+def test_each_folder_has_a_comment_of_its_own(tmp_path: Path, repository: GitRepository) -> None:
+    target = repository.run_git("rev-parse", "HEAD~1")
+    (repository.folder / "team").mkdir()
+    repository.run_git("mv", "cluster-specs", "jobs", "team")
+    repository.commit()
+    code, said, _ = run_action(tmp_path, repository, TARGET=target, FOLDER="team")
+    assert code == 0, said
+    mark, heading, *_ = (tmp_path / "gangplan-comment.md").read_text().splitlines()
+    assert (mark, heading) == ("<!-- gangplan diff of team -->", "### gangplan: what this change does in `team`")
+
+
+def test_what_others_merged_after_the_event_is_no_part_of_the_change(tmp_path: Path, repository: GitRepository) -> None:
+    """GitHub's event names the target as it was; its merge has what came later as the first parent."""
+    target = repository.run_git("rev-parse", "HEAD~1")
+    repository.run_git("checkout", "--quiet", "-b", "change", target)
+    repository.write_file("jobs/c.yaml", JOB.replace("NAME", "c"))
+    repository.commit()
+    repository.run_git("checkout", "--quiet", "-")
+    repository.run_git("merge", "--quiet", "--no-edit", "change")
+    merge = {"GITHUB_REF": "refs/pull/7/merge", "GITHUB_SHA": repository.run_git("rev-parse", "HEAD")}
+    code, said, _ = run_action(tmp_path, repository, TARGET=target, **merge)
+    assert code == 0, said
+    comment = (tmp_path / "gangplan-comment.md").read_text()
+    assert "default/c (new)" in comment
+    assert "default/b" not in comment
 
 
 def test_a_trace_adds_whose_waits_change_to_the_comment_and_a_page(tmp_path: Path, repository: GitRepository) -> None:

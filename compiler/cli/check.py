@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,10 +26,9 @@ from compiler.repository.paths import ROOT_FOLDERS
 if TYPE_CHECKING:
     from compiler.cli.reading_cache import ReadingCache
     from compiler.cluster_state.cluster_state import ClusterState
-    from compiler.diagnostics.diagnostic import Diagnostic, Position, TextEdit
+    from compiler.diagnostics.diagnostic import Diagnostic
     from compiler.repository.tree import Repository
 
-Place = TypeVar("Place", "Position", "TextEdit")
 STDIN, STDIN_NAME = "-", "stdin.yaml"
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -265,26 +264,9 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
         edits = Fixes(tree.files).text_edits(diagnostics)
         diagnostics = [replace(each, fix=(edits[each],)) if each in edits else each for each in diagnostics]
     if form in ("github", "sarif"):
-        diagnostics = _from_git_root(diagnostics, root)
+        folder = folder_in_git(root)  # GitHub knows files from the top
+        diagnostics = [each.below(folder) for each in diagnostics]
     if form == "github" and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(summary_markdown(diagnostics))
     return RENDERERS[form](diagnostics)
-
-
-def _from_git_root(diagnostics: Sequence[Diagnostic], root: Path) -> list[Diagnostic]:
-    """Return the diagnostics with paths from the top of the git repository, as GitHub knows the files."""
-    folder = folder_in_git(root)
-
-    def moved(at: Place) -> Place:
-        return replace(at, file=f"{folder}{at.file}")
-
-    return [
-        replace(
-            each,
-            position=moved(each.position),
-            see=None if each.see is None else moved(each.see),
-            fix=tuple(map(moved, each.fix)),
-        )
-        for each in diagnostics
-    ]

@@ -103,8 +103,9 @@ def _plain(pods: PodsByNode) -> dict[str, dict[str, int]]:
     return {role: dict(nodes) for role, nodes in pods.items()}
 
 
-def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str) -> str:
-    """Return the findings for a reviewer: errors, findings, and jobs that stop, wait or could not start again."""
+def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str, folder: str = "") -> str:
+    """Return the findings for a reviewer: errors, findings, and jobs that stop, wait or could not start again. folder:
+    what names of files begin with, from the top of the git repository."""
     found: list[tuple[Diagnostic, str]] = []
     for comparison in comparisons:
         findings = comparison.findings
@@ -114,7 +115,7 @@ def comparison_sarif(comparisons: Sequence[Comparison], base: str, head: str) ->
         found += [(each, "new") for each in findings.new]
         found += [(each, "updated") for _, each in findings.changed]
         found += [(each, "absent") for each in findings.mended]
-    return sarif.render([each for each, _ in found], [state for _, state in found])
+    return sarif.render([each.below(folder) for each, _ in found], [state for _, state in found])
 
 
 def _job_diagnostic(job: JobChange) -> Diagnostic:
@@ -344,7 +345,8 @@ def _finding_rows(findings: Sequence[Diagnostic]) -> list[str]:
 
 def _finding_row(finding: Diagnostic) -> str:
     at = finding.position
-    subject = f" {finding.object}:" if finding.object else ""
+    is_named = finding.message.startswith(finding.object)
+    subject = "" if is_named else f" {finding.object}:"
     see = f"; see {finding.see.file}:{finding.see.line}" if finding.see else ""
     return f"{at.file}:{at.line}:{at.column} {finding.severity} {finding.code}{subject} {sentence(finding)}{see}"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import takewhile
 from typing import Any, Literal
@@ -88,6 +88,16 @@ class Diagnostic:
     def as_data(self) -> dict[str, Any]:
         """Return the fields by name, for others to read, without fields for internal use."""
         return {key: value for key, value in asdict(self).items() if key not in ("path", "explains", "edit", "fix")}
+
+    def below(self, folder: str) -> Diagnostic:
+        """Return the same with the names of files after this prefix."""
+        position, see = self.position, self.see
+        return replace(
+            self,
+            position=replace(position, file=folder + position.file),
+            see=see and replace(see, file=folder + see.file),
+            fix=tuple(replace(edit, file=folder + edit.file) for edit in self.fix),
+        )
 
 
 @cache

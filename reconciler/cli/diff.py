@@ -17,6 +17,7 @@ from compiler.cli.inputs import (
     compile_options,
     echo,
     fail_option,
+    folder_in_git,
     load_state_file,
     load_tree,
     output_option,
@@ -104,7 +105,9 @@ def diff(
     if output == "json":
         echo(to_json(comparison_document(found, base_name, head_name)))
     else:
-        formats = {"text": comparison_text, "markdown": comparison_markdown, "sarif": comparison_sarif}
+        folder = folder_in_git(inputs.repo) if base_dir is None else ""
+        in_folder: Callable[..., str] = partial(comparison_sarif, folder=folder)
+        formats = {"text": comparison_text, "markdown": comparison_markdown, "sarif": in_folder}
         echo(formats[output](found, base_name, head_name))
     if any(each.fails(fail_on) for each in found):
         ctx.exit(1)

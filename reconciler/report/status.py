@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from compiler.diagnostics.render.words import with_fix
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
 from reconciler.changes.planned import PlannedGang
@@ -155,7 +156,7 @@ def _gang_entry(gang: PlannedGang) -> StatusGangEntry:
 
 def _diagnostic_line(entry: Mapping[str, Any]) -> str:
     position = "{file}:{line}:{column}: ".format_map(entry) if entry["file"] else ""
-    return position + "{severity} {code}: {message}. {help}".format_map(entry).rstrip(" .") + "."
+    return f"{position}{entry['severity']} {entry['code']}: {with_fix(entry['message'], entry['help'])}"
 
 
 @dataclass(slots=True)

@@ -21,9 +21,13 @@ def place_text(at: Position) -> str:
 
 
 def sentence(diagnostic: Diagnostic) -> str:
+    """Return the sentence of a diagnostic."""
+    return with_fix(diagnostic.message, diagnostic.help)
+
+
+def with_fix(message: str, help: str) -> str:
     """Return the message, and the help as its fix."""
-    message, help = printable(diagnostic.message), printable(diagnostic.help)
-    return f"{message}. Fix: {help}" if help else message
+    return printable(f"{message}. Fix: {help}" if help else message)
 
 
 def severity_counts(diagnostics: Iterable[Diagnostic]) -> str:

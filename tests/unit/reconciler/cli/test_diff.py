@@ -148,8 +148,20 @@ def test_a_level_chooses_what_fails_and_the_old_word_is_refused(path: Path) -> N
     assert "'never' is now 'no-plan'; 'never-starts' is for jobs that can never start" in text
 
 
-def test_sarif_is_for_code_scanning(path: Path) -> None:
+def test_a_finding_names_its_object_once(path: Path) -> None:
+    (first,) = (path / "cluster-specs").iterdir()
+    second = path / "cluster-specs" / "second"
+    second.mkdir()
+    for file in first.iterdir():
+        (second / file.name).write_bytes(file.read_bytes())
+    text = run(path, "HEAD")[1]
+    assert "error GP128 Job a could run in clusters second, t." in text
+
+
+def test_sarif_is_for_code_scanning(repository: GitRepository, path: Path) -> None:
     (path / "jobs" / "b.yaml").write_text(JOB.replace("NAME", "b").replace("cpu: 4", "cpu: 40"))
     results = json.loads(run(path, "HEAD", "-o", "sarif")[1])["runs"][0]["results"]
     assert {each["baselineState"] for each in results} == {"new"}
     assert any(each["message"]["text"].startswith("default/b can never start: ") for each in results)
+    files = {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in results}
+    assert files == {(path / "jobs" / "b.yaml").relative_to(repository.folder).as_posix()}

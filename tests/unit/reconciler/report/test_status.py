@@ -113,6 +113,15 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     assert f"and {60 - MAX_MESSAGES} more" in status_text(cut)
 
 
+def test_a_problem_reads_as_in_check() -> None:
+    where = {"file": "jobs/a.yaml", "line": 7, "column": 3}
+    words = {"message": "there is no queue 'servng'", "help": "did you mean 'serving'?"}
+    found = {**where, **words, "code": "GP302", "severity": "error"}
+    assert status_document(replace(REPORT, diagnostics=(found,)), {}, "10:00")["diagnostics"] == [
+        "jobs/a.yaml:7:3: error GP302: there is no queue 'servng'. Fix: did you mean 'serving'?"
+    ]
+
+
 def test_a_status_of_more_jobs_than_a_config_map_holds_lists_those_that_wait_first(world: World) -> None:
     """From some 27,000 jobs on the server refused it as a whole, its conditions too."""
     publisher = world.publisher()

@@ -91,6 +91,7 @@ class WriteTimings:  # of the threads that write for the loop
 
 @dataclass(frozen=True, slots=True)
 class GitTimings:
+    slow: float = 30.0  # of a fetch; then it is reported, though git may still succeed
     poll_limit: float = 900.0  # for one poll; each of its git commands has a limit of its own
     jitter: tuple[float, float] = (0.9, 1.1)  # shares of a pause, so that reconcilers do not ask all at once
     longest_pause: float = 300.0  # while the repository cannot be fetched; the poll interval where that is longer

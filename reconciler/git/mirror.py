@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 from compiler.repository.tree import MAX_FILE_BYTES, Repository
@@ -310,7 +311,8 @@ class BranchHead:
 
 class GitPoller:
     """Fetches the branch repeatedly; `wake` is called when the head or the problem changes. on_poll: called after each
-    fetch with whether it succeeded, and its duration in seconds."""
+    fetch with whether it succeeded, and its duration in seconds. fetched_at: when the last fetch that succeeded began,
+    on the monotonic clock."""
 
     def __init__(
         self,
@@ -323,7 +325,8 @@ class GitPoller:
         self.mirror, self.interval, self.wake, self.on_poll = mirror, interval, wake, on_poll
         self.timings = timings
         self.head = BranchHead(problem="the first fetch has not ended")
-        self.failures = 0
+        self.failures, self.fetched_at = 0, -inf
+        self._began_at, self._must_wake = inf, False
         self.first_poll = threading.Event()
         self.heartbeat = Heartbeat("git", interval * timings.jitter[1] + timings.longest_pause + timings.poll_limit)
         self._stop, self._poked = threading.Event(), threading.Event()
@@ -337,17 +340,28 @@ class GitPoller:
         self._poked.set()
 
     def poke(self) -> None:
-        """Fetch soon. However often this is called, one fetch follows the one under way."""
+        """Fetch soon, and wake afterwards in any case. However often this is called, one fetch follows the one under
+        way."""
         self._poked.set()
+
+    def head_now(self) -> BranchHead:
+        """Return the head; a fetch that does not end is its problem before git gives up."""
+        is_slow = not self.head.problem and time.monotonic() >= self.slow_at()
+        return replace(self.head, problem=f"a fetch has not ended in {self.timings.slow:g} s") if is_slow else self.head
+
+    def slow_at(self) -> float:
+        """Return when the fetch under way counts as slow, on the monotonic clock; infinity while there is none."""
+        return self._began_at + self.timings.slow
 
     def poll_once(self) -> None:
         """Fetch the branch, and read its tree where the commit is new."""
         before, began_at = self.head, time.monotonic()
+        self._began_at = began_at
         try:
             commit = self.mirror.fetch()
             if commit != before.commit or before.problem:
                 self.head = BranchHead(commit, self.mirror.read_tree(commit))
-            self.failures = 0
+            self.failures, self.fetched_at = 0, began_at
         except Unfinished as error:
             self.head = replace(before, problem=str(error))
             self.poke()
@@ -357,9 +371,12 @@ class GitPoller:
             if not is_expected:
                 self.heartbeat.record_error(error)
             self.head = replace(before, problem=str(error) if is_expected else f"{type(error).__name__}: {error}")
+        was_slow = time.monotonic() >= self.slow_at()
+        self._began_at = inf
         self.on_poll(not self.head.problem, time.monotonic() - began_at)
         self.first_poll.set()
-        if self.head != before:
+        if self.head != before or was_slow or self._must_wake:
+            self._must_wake = False
             self.wake()
 
     def pause(self) -> float:
@@ -374,4 +391,5 @@ class GitPoller:
         if not self._poked.wait(self.pause()):
             return 0.0
         self._poked.clear()
+        self._must_wake = True
         return max(0.0, began_at + self.timings.least_spacing - time.monotonic())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from compiler import kubernetes as k8s
@@ -51,7 +52,8 @@ def _inventory_of(item: Object) -> str:
 @dataclass(slots=True)
 class InventoryKeeper:
     """inventory: None until it is read, or where it is to be read again. is_leading: whether the lease was held at the
-    last `take_up`. leads_since: when this replica last began to lead, on the clock."""
+    last `take_up`. leads_since: when this replica last began to lead, on the clock. led_since: when the
+    last other replica had ceased to lead. term: the lease's transitions then."""
 
     store: InventoryStore
     lease: Lease
@@ -60,6 +62,8 @@ class InventoryKeeper:
     inventory: Inventory | None = None
     is_leading: bool = False
     leads_since: float = 0.0
+    led_since: float = -inf
+    term: int = -1
 
     def take_up(self, go_on: Callable[[Inventory, bool], None]) -> Inventory:
         """Return the inventory, read again unless this replica has led without a break since it was read. Raises
@@ -73,12 +77,14 @@ class InventoryKeeper:
         return known
 
     def _read(self, known: Inventory | None, is_held: bool, go_on: Callable[[Inventory, bool], None]) -> Inventory:
-        transitions = self.fence.enter()
+        began_at, transitions = self.clock(), self.fence.enter()
         follows = known is not None and not is_held and not self.is_leading
         inventory = self.store.follow(known, self.clock()) if follows and known else self.store.read()
         go_on(inventory, is_held)
         if is_held:
             self.leads_since = self.clock()
+            if transitions != self.term:
+                self.term, self.led_since = transitions, began_at
             inventory.take_over(transitions)
             refuse_beside_another(self.store)
         return inventory

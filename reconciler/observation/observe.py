@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import inf
 
 from compiler.cluster_state.soundness import Fault
 from compiler.kubernetes import is_terminating, name_of
@@ -128,7 +129,8 @@ class Observation:
 class Seen:
     """An observation with its time and inventory. now: on the clock. wall_now: seconds since the epoch. is_leading:
     whether this replica held the lease when the pass began. leads_since: when it last began to lead, on the clock.
-    doubts: Ref.key of a job -> why it is unknown whether the job still exists."""
+    led_since: when the last other replica had ceased to lead. doubts: Ref.key of a job -> why it is unknown whether the
+    job still exists."""
 
     now: float
     wall_now: float
@@ -136,6 +138,7 @@ class Seen:
     observation: Observation
     inventory: Inventory
     leads_since: float = 0.0
+    led_since: float = -inf
     doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from compiler.kubernetes import ALLOW_REWRITE_ANNOTATION
 from compiler.repository.tree import Repository
@@ -42,17 +43,30 @@ class Branch:
     remove_annotation: Callable[[str, Callable[[str], bool]], bool]
     status_name: str
     _settled_for: str = ""
+    _asked_since: float = -inf
+    _is_stale: bool = False
 
     @property
     def head(self) -> BranchHead:
-        return self.poller.head
+        return self.poller.head_now()
 
-    def aim(self, in_force: str) -> Target:
+    def aim(self, in_force: str, led_since: float) -> Target:
         """Return the target for the commit in force, empty for none; with the cause if git cannot find it, or the head
-        is held back."""
+        is held back.
+
+        led_since: when nobody else led any more, on the monotonic clock. A head that was fetched before may be older
+        than what another replica followed, as where the branch was set back since: it is fetched again first.
+        """
         head = self.head.commit
-        if not head or not in_force or head == in_force:
+        is_decided = not head or not in_force or head == in_force
+        self._is_stale = not is_decided and self.poller.fetched_at < led_since
+        if is_decided:
             return Target(head or in_force)
+        if self._is_stale:
+            if self._asked_since != led_since:
+                self.poller.poke()
+            self._asked_since = led_since
+            return Target(in_force)
         try:
             if self.mirror.is_ancestor(in_force, head) or self._may_rewrite(head):
                 return Target(head)
@@ -63,6 +77,11 @@ class Branch:
             f"{ALLOW_REWRITE_ANNOTATION}: {head} on ConfigMap {self.status_name}"
         )
         return Target(in_force, held)
+
+    @property
+    def awaits_fetch(self) -> bool:
+        """Return whether the head is to be fetched again before it is followed, and git has not failed to."""
+        return self._is_stale and not self.head.problem
 
     def settle_permission(self, in_force: str) -> None:
         """Remove a permission that was used, with one look for each commit in force: one that waits for a later force

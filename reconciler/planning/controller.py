@@ -116,8 +116,8 @@ class PlanningPart(Part):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a plan is being made, or waits for the API server's answer."""
-        return self.compiler.is_busy or self.candidacy.candidate is not None
+        """Return whether a plan is being made, or waits for the API server's answer, or for git's."""
+        return self.compiler.is_busy or self.candidacy.candidate is not None or self.branch.awaits_fetch
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -153,7 +153,8 @@ class PlanningPart(Part):
 
     def deadlines(self, now: float) -> Iterator[float]:
         worker, retries = self.worker_state, (found.retry_at for found in self.rejections.values())
-        yield from filter(isfinite, (worker.send_at(), worker.rested_at, *retries))
+        slow_at = self.branch.poller.slow_at()
+        yield from filter(isfinite, (worker.send_at(), worker.rested_at, slow_at, *retries))
         dry_run = self.candidacy.dry_run
         if dry_run is not None and (seconds := dry_run.seconds_to_report()) is not None:
             yield now + seconds
@@ -192,7 +193,7 @@ class PlanningPart(Part):
     def follow(self, seen: Seen) -> Target:
         """Take the answers that have arrived; return the commit that is to be in force, and the plan that is."""
         self._take_result(seen)
-        aim = self.branch.aim(self._in_force(seen))
+        aim = self.branch.aim(self._in_force(seen), seen.led_since)
         in_force, rejection = self._in_force(seen), self.rejections.get(aim.commit)
         is_put_off = rejection is not None and aim.commit != in_force and seen.now < rejection.retry_at
         commit = self._settle(seen, in_force if is_put_off else aim.commit)

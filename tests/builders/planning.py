@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, cast
 
 from compiler.repository.tree import Repository
@@ -33,10 +34,22 @@ READABLE = frozenset({"Job.batch.volcano.sh", "Queue.scheduling.volcano.sh", "Po
 
 @dataclass
 class Clone:
-    """Stands in for the poller and the mirror. follows: whether any commit descends from any other."""
+    """Stands in for the poller and the mirror. follows: whether any commit descends from any other. pokes: how often a
+    fetch was asked for."""
 
     head: BranchHead
     follows: bool = True
+    fetched_at: float = inf
+    pokes: int = 0
+
+    def head_now(self) -> BranchHead:
+        return self.head
+
+    def slow_at(self) -> float:
+        return inf
+
+    def poke(self) -> None:
+        self.pokes += 1
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return self.follows
@@ -109,7 +122,7 @@ class PlanningWorld:
     ) -> None:
         self.clone, self.compiler, self.asked = Clone(_head(head), follows), Clocked(), Asked()
         self.inventory = Inventory(commit=commit or (in_force.commit if in_force else ""))
-        self.time, self.is_leading, self.wakes = 0.0, True, 0
+        self.time, self.is_leading, self.led_since, self.wakes = 0.0, True, -inf, 0
         self.held_out: list[str] = []
         self.annotations: Mapping[str, str] = {}
         self.compiles: list[tuple[str, float, str]] = []
@@ -161,7 +174,7 @@ class PlanningWorld:
 
     def seen(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Seen:
         observation = Observation(objects or {}, readable)
-        return Seen(self.time, self.time, self.is_leading, observation, self.inventory)
+        return Seen(self.time, self.time, self.is_leading, observation, self.inventory, led_since=self.led_since)
 
     def look(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Target:
         """One look at the cluster."""

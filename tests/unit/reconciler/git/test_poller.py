@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -85,5 +88,44 @@ def test_a_poke_fetches_long_before_the_pause_is_over(poller: GitPoller, source:
         poller.poke()
         assert woken.wait(60)
         assert poller.head.commit != before
+    finally:
+        poller.stop()
+
+
+def test_a_fetch_that_hangs_is_reported_long_before_git_gives_up(
+    poller: GitPoller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen once: for two minutes `Fetched` was true while git hung."""
+    poller.poll_once()
+    fetch, goes_on, begun, woken = Mirror.fetch, threading.Event(), threading.Event(), threading.Event()
+    poller.timings, poller.wake = replace(TIMINGS.git, slow=0.01), woken.set
+
+    def hang(mirror: Mirror) -> str:
+        begun.set()
+        assert goes_on.wait(60)
+        return fetch(mirror)
+
+    monkeypatch.setattr(Mirror, "fetch", hang)
+    thread = threading.Thread(target=poller.poll_once)
+    thread.start()
+    assert begun.wait(60)
+    time.sleep(0.02)
+    assert poller.head_now() == replace(poller.head, problem="a fetch has not ended in 0.01 s")
+    goes_on.set()
+    thread.join(60)
+    assert (poller.head_now().problem, poller.slow_at(), woken.is_set()) == ("", inf, True)
+
+
+def test_after_a_poke_the_loop_is_woken_though_nothing_is_new(poller: GitPoller) -> None:
+    """It waits for a fetch that begins later."""
+    woken = threading.Event()
+    poller.poll_once()
+    since = poller.fetched_at
+    poller.wake, poller.interval = woken.set, 3600.0
+    poller.start()
+    try:
+        poller.poke()
+        assert woken.wait(60)
+        assert poller.fetched_at > since
     finally:
         poller.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -57,6 +58,20 @@ def test_who_leads_without_a_break_reads_it_once(cluster: FakeCluster) -> None:
     keeper.forget()
     assert keeper.take_up(lambda _, is_leading: told.append(is_leading)) is not taken[0]
     assert told == [True, True]
+
+
+def test_a_term_begins_when_another_replica_has_led(cluster: FakeCluster) -> None:
+    """Not when the inventory is read again, as after each failed pass."""
+    keeper = keeper_on(cluster)
+    since = list[float]()
+    for at, transitions in ((1.0, 1), (2.0, 1), (3.0, 3)):
+        keeper.clock = partial(float, at)
+        keeper.lease.try_acquire()
+        keeper.lease.transitions = transitions
+        keeper.forget()
+        keeper.take_up(nothing)
+        since.append(keeper.led_since)
+    assert since == [1.0, 1.0, 3.0]
 
 
 def test_a_replica_that_does_not_act_does_not_read_the_tables_for_each_pass(cluster: FakeCluster) -> None:

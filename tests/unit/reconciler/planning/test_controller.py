@@ -302,3 +302,16 @@ def test_a_compile_that_fails_on_a_live_object_is_made_again_without_it_at_once(
     assert world.held_out == ["Pod/default/odd"]
     world.look()
     assert [request.commit for request in world.compiler.asked] == ["beef", "beef"]
+
+
+def test_a_new_leader_follows_no_head_that_was_fetched_before_it_led() -> None:
+    """Seen once: a permitted force push had set the branch back, and the successor, whose clone was older, went forth
+    again to the commit that was taken back."""
+    world = PlanningWorld(Snapshot("set-back", True, plan={"gangs": []}), "taken-back")
+    world.clone.fetched_at, world.led_since = 5.0, 10.0
+    assert [world.look().commit for _ in range(3)] == ["set-back"] * 3
+    assert (world.clone.pokes, world.compiler.asked, world.part.is_busy) == (1, [], True)
+    world.clone.head = replace(world.clone.head, problem="no route")
+    assert not world.part.is_busy, "nobody knows for how long"
+    world.clone.fetched_at = 11.0
+    assert world.look().commit == "taken-back"

@@ -25,7 +25,7 @@ from reconciler.planning.candidate import Candidacy, Candidate, are_kinds_seen, 
 from reconciler.planning.cluster_copy import KeptPlan, PlanCopy
 from reconciler.planning.compile.process import CompileProcess, CompileRequest, WorkerState
 from reconciler.planning.dry_run import Refusal
-from reconciler.planning.fingerprint import FINGERPRINT_KINDS, Fingerprint, fingerprint_of, state_objects
+from reconciler.planning.fingerprint import Fingerprint, fingerprint_inputs, fingerprint_of, state_objects
 from reconciler.planning.namespace_use import NamespaceUse
 from reconciler.planning.past_runs import past_runs
 from reconciler.planning.snapshot import CompileBreakdown, FormerPlan, Snapshot
@@ -282,7 +282,7 @@ class PlanningPart(Part):
         result = result.with_manifests_of(self.snapshot) if self.snapshot else result
         if (former := self.rejections.get(running.commit)) is not None and former.breakdown:
             del self.rejections[running.commit]
-        fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
+        fingerprint = self._fingerprint(running.observation, result, running.finished_jobs)
         candidate = Candidate(result, fingerprint, running.tree)
         if result.commit == self.revision:
             self._put_in_force(candidate)
@@ -304,7 +304,7 @@ class PlanningPart(Part):
 
     def _basis(self, running: RunningCompile) -> tuple[Fingerprint | None, int | None]:
         in_force = self.snapshot
-        base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
+        base = self._fingerprint(running.observation, in_force, running.finished_jobs) if in_force else None
         return base, running.due_moment
 
     # --- the next compile
@@ -322,7 +322,10 @@ class PlanningPart(Part):
         writes."""
         runs = self.runs(seen.inventory, reruns)
         over = seen.inventory.finished_jobs(runs)
-        current = self._current_fingerprint(seen, target.snapshot, over) if target.snapshot else None
+        current: Fingerprint | None = None
+        if target.snapshot is not None:
+            self.worker_state.note_seen(fingerprint_inputs(seen.observation, target.snapshot), seen.now)
+            current = self._fingerprint(seen.observation, target.snapshot, over)
         if current == self.base_fingerprint:
             self.base_fingerprint = current  # the very same is compared at once
         is_of_target = target.snapshot is not None and target.snapshot.commit == target.commit
@@ -342,12 +345,9 @@ class PlanningPart(Part):
                 self.compiler.send_state(self._compile_request(seen, over, stale, self.snapshot.commit, self.tree))
         return known
 
-    def _current_fingerprint(self, seen: Seen, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
-        """Return the current inputs of the plan in force; computed again only when nodes, pods or jobs have changed."""
-        found = seen.observation
-        lists = tuple(found.objects_of_kind(kind) for kind in sorted(FINGERPRINT_KINDS | snapshot.job_kinds))
-        self.worker_state.note_seen(lists, seen.now)
-        inputs = (snapshot, over, found.restrictions, *lists)
+    def _fingerprint(self, found: Observation, snapshot: Snapshot, over: frozenset[str]) -> Fingerprint:
+        """Return the inputs of a plan; computed again only when nodes, pods or jobs have changed."""
+        inputs = (snapshot, over, found.restrictions, *fingerprint_inputs(found, snapshot))
         return self.session.last("fingerprint", inputs, lambda: fingerprint_of(found, snapshot, over))
 
     def _due_moment(self, seen: Seen) -> int | None:

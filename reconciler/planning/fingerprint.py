@@ -28,7 +28,7 @@ _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
 _BUDGET, _HYPERNODE = "PodDisruptionBudget.policy", "HyperNode.topology.volcano.sh"
 _QUEUE, _LOCAL_QUEUE = "Queue.scheduling.volcano.sh", "NamespaceQueue.scheduling.volcano.sh"
 _GROUP = "PodGroup.scheduling.volcano.sh"
-FINGERPRINT_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
+_KINDS = frozenset({"Node", "Pod", "Numatopology.nodeinfo.volcano.sh", _BUDGET, _HYPERNODE, _LOCAL_QUEUE})
 """Kinds of a fingerprint, in addition to the jobs of the plan."""
 
 
@@ -42,6 +42,12 @@ class Fingerprint:
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
     restrictions: str = ""
+
+
+def fingerprint_inputs(observation: Observation, snapshot: Snapshot) -> tuple[Sequence[Object], ...]:
+    """Return the objects, by kind, that decide the fingerprint with the observation's restrictions."""
+    of_local_queues = (_QUEUE, _GROUP) if snapshot.local_queue_parents else ()
+    return tuple(map(observation.objects_of_kind, sorted(_KINDS.union(snapshot.job_kinds, of_local_queues))))
 
 
 def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:

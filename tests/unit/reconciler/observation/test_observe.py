@@ -18,7 +18,7 @@ from reconciler.observation.nodes import NodeIndex, facts_of_node
 from reconciler.observation.observe import Observation, Restrictions
 from reconciler.observation.owners import OwnershipMemory, _owners_of_pod, pods_by_job
 from reconciler.observation.pods import index_of
-from reconciler.planning.fingerprint import Fingerprint, fingerprint_of, state_objects
+from reconciler.planning.fingerprint import Fingerprint, fingerprint_inputs, fingerprint_of, state_objects
 from reconciler.planning.snapshot import Snapshot
 from tests.builders.live import BATCH, VOLCANO, live, live_pod, with_metadata
 from tests.builders.pods import entry
@@ -119,6 +119,7 @@ def test_whether_a_queue_of_a_namespace_would_be_refused_is_news() -> None:
     allowed = {"allowedNamespaces": ["ml"]}
     idle, busy = ({**parent, "spec": allowed, "status": {"running": running}} for running in (0, 2))
     assert prints(idle, plan=plan) != prints(busy, plan=plan)
+    assert fingerprint_inputs(sight(idle), plan) != fingerprint_inputs(sight(busy), plan), "it is computed again"
     assert prints(idle) == prints(busy), "of a queue that is to get no queue below it"
 
 

@@ -89,8 +89,8 @@ class Differ:
                 obstructed.append(Change("held", ref, manifest, reason=obstacle))
             elif (change := self._required_change(seen, manifest, ref, fates)) is not None:
                 if self.writer.is_unfixable(change):
-                    paths = ", ".join(each.path_text for each in change.fields)
-                    obstructed.append(replace(change, action="held", reason=f"{UNFIXABLE}: {paths}"))
+                    reason = f"{UNFIXABLE}: {self.writer.memory.unkept[ref.key].paths}"
+                    obstructed.append(replace(change, action="held", reason=reason))
                 else:
                     (held if change.action in ("held", "forbidden") else due).append(change)
         suspended = frozenset(fates.suspended)

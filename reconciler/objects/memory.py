@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from compiler.emit.manifest import Manifest
 from compiler.kubernetes import uid_of
@@ -17,24 +18,40 @@ from reconciler.threads.rest import doubled
 from reconciler.timings import TIMINGS, ObjectTimings
 
 
+class Unkept(NamedTuple):
+    """Differences that remained after an apply, since a webhook changes the fields or the server normalizes them.
+
+    digest: of them and the manifest; empty for none. paths: of the fields. is_hidden: the watch may not show the
+    object, since our label is among them. pause, retry_at: it is not tried again before.
+    """
+
+    digest: str
+    paths: str = ""
+    is_hidden: bool = False
+    pause: float = 0.0
+    retry_at: float = 0.0
+
+
+NOTHING_UNKEPT = Unkept("")
+
+
 @dataclass(slots=True)
 class WriterMemory:
     """Tables by Ref.key; losing them costs a few needless requests, nothing else.
 
-    unfixable_differences: (digest of differences that remain after an apply, since a webhook changes the fields or the
-    server normalizes them; pause; time before which it is not tried again). applied_digests: of the last apply.
-    paused_changes: (digest of a refused change, failures, time before which it is not tried again). refused_updates: of
-    an object that the server does not let be changed, the refused change (`refusal_digest`). own_fields: of an object
-    that existed before us, the fields that were ours alone when it was last as planned: only these are put back.
-    refused_creates: of an object that the server does not let be created, since when, until it does.
-    unsaved_intents: entries that the stored inventory lacks. lost_answers: when a write of the object last got no
-    answer, so that it may still be made. failures: how the last attempt failed, or that it has no answer, until one
-    succeeds. heat: of each object, and when it was measured. Each correction adds one, and it cools down linearly.
-    fights: an object above the threshold -> until when only it is not corrected, and a sentence on the opponent.
+    unkept: what objects did not keep of the last apply. applied_digests: of the last apply. paused_changes: (digest of
+    a refused change, failures, time before which it is not tried again). refused_updates: of an object that the server
+    does not let be changed, the refused change (`refusal_digest`). own_fields: of an object that existed before us, the
+    fields that were ours alone when it was last as planned: only these are put back. refused_creates: of an object that
+    the server does not let be created, since when, until it does. unsaved_intents: entries that the stored inventory
+    lacks. lost_answers: when a write of the object last got no answer, so that it may still be made. failures: how the
+    last attempt failed, or that it has no answer, until one succeeds. heat: of each object, and when it was measured.
+    Each correction adds one, and it cools down linearly. fights: an object above the threshold -> until when only it is
+    not corrected, and a sentence on the opponent.
     """
 
     timings: ObjectTimings = TIMINGS.objects
-    unfixable_differences: dict[str, tuple[str, float, float]] = field(default_factory=dict)
+    unkept: dict[str, Unkept] = field(default_factory=dict)
     applied_digests: dict[str, str] = field(default_factory=dict)
     paused_changes: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     refused_updates: dict[str, str] = field(default_factory=dict)
@@ -75,15 +92,15 @@ class WriterMemory:
         self.unsaved_intents.clear()
         self.paused_changes.pop(inventory_key, None)
 
-    def record_apply(self, key: str, desired_digest: str, differences: str, now: float) -> bool:
+    def record_apply(self, key: str, desired_digest: str, unkept: Unkept, now: float) -> bool:
         """Note an apply and the remaining differences; return whether the same was applied before, as a correction."""
         is_correction = self.applied_digests.get(key) == desired_digest
-        former, pause, _ = self.unfixable_differences.pop(key, ("", 0.0, 0.0))
-        if differences:
+        former = self.unkept.pop(key, NOTHING_UNKEPT)
+        if unkept.digest:
             times = self.timings
-            longer = min(2 * pause, times.longest_unfixable_pause)
-            pause = longer if former == differences else times.first_unfixable_pause
-            self.unfixable_differences[key] = differences, pause, now + pause
+            longer = min(2 * former.pause, times.longest_unfixable_pause)
+            pause = longer if former.digest == unkept.digest else times.first_unfixable_pause
+            self.unkept[key] = unkept._replace(pause=pause, retry_at=now + pause)
         self.applied_digests[key] = desired_digest
         return is_correction
 
@@ -147,7 +164,7 @@ class WriterMemory:
 
     def trim(self, keys: Collection[str], now: float) -> None:
         refusals = self.paused_changes, self.refused_updates, self.failures, self.lost_answers, self.refused_creates
-        for table in (self.unfixable_differences, self.applied_digests, self.own_fields, *refusals):
+        for table in (self.unkept, self.applied_digests, self.own_fields, *refusals):
             drop_other_keys(table, keys)
         window = self.timings.fight_window
         drop_other_keys(self.heat, {key for key, (_, at) in self.heat.items() if now - at < window})

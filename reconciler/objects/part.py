@@ -215,7 +215,7 @@ class ObjectsPart(Part):
         """Return Ref.key of jobs that do not keep the mark of their run -> why they keep no room: no gate is lifted
         without it."""
         objects, entries, found = seen.observation.objects, seen.inventory.entries, dict[str, str]()
-        for key in (job.key for job in jobs if job.key in self.writer.memory.unfixable_differences):
+        for key in (job.key for job in jobs if job.key in self.writer.memory.unkept):
             is_marked = key not in objects or DIGEST_ANNOTATION in annotations_of(objects[key])
             if not is_marked and key in entries and not entries[key].started:
                 found[key] = f"it keeps no room: its annotation {DIGEST_ANNOTATION} does not stay as written"

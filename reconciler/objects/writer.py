@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from compiler.emit.live_changes import FieldDifference, may_be_replaced
 from compiler.emit.manifest import Manifest
-from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, is_terminating, uid_of
+from compiler.kubernetes import ADOPT_ANNOTATION, CLUSTER_LABEL, annotations_of, is_terminating, uid_of
 from compiler.run_kinds import is_run
 from compiler.syntax.runs import json_digest
 from reconciler.changes.desired import WAY_OUT, is_accepted_if_recreated
@@ -35,7 +35,7 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.cluster.write_threads import Proceed, Task, WriteThreads
 from reconciler.inventory.keeper import origin_of
 from reconciler.inventory.store import Inventory, InventoryEntry, InventoryStore, Origin
-from reconciler.objects.memory import WriterMemory, change_digest
+from reconciler.objects.memory import NOTHING_UNKEPT, Unkept, WriterMemory, change_digest
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS, ObjectTimings
 
@@ -273,8 +273,8 @@ class ClusterWriter:
         inventory.enter(known)
         if not known.is_created:
             self.memory.record_own_fields(key, written)
-        remaining = _differences_digest(desired, field_differences(desired.object, written))
-        is_correction = self.memory.record_apply(key, json_digest(desired.object), remaining, self.clock())
+        unkept = _unkept(desired, field_differences(desired.object, written))
+        is_correction = self.memory.record_apply(key, json_digest(desired.object), unkept, self.clock())
         opponent = f"corrected repeatedly, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
         if is_correction and self.memory.record_correction(key, opponent, self.clock()):
             return ChangeResult(change, "fight", opponent)
@@ -372,11 +372,15 @@ class ClusterWriter:
         return self.clock() >= retry_at or digest != change_digest(change)
 
     def is_unfixable(self, change: Change) -> bool:
-        """Return whether just these differences stayed when the same was written, not long ago."""
-        known, _, retry_at = self.memory.unfixable_differences.get(change.ref.key, ("", 0.0, 0.0))
-        if not known or change.desired is None or change.action == "replace" or self.clock() >= retry_at:
+        """Return whether just these differences stayed when the same was written, not long ago. An object that was
+        hidden thereby is still to be created, as it seems."""
+        known = self.memory.unkept.get(change.ref.key, NOTHING_UNKEPT)
+        if not known.digest or change.desired is None or change.action == "replace" or self.clock() >= known.retry_at:
             return False
-        return known == _differences_digest(change.desired, change.fields)
+        if change.action == "create":
+            is_same = self.memory.applied_digests.get(change.ref.key) == json_digest(change.desired.object)
+            return known.is_hidden and is_same
+        return known.digest == _unkept(change.desired, change.fields).digest
 
     def retry_times(self) -> list[float]:
         changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
@@ -399,9 +403,14 @@ def _conclusion(change: Change, outcome: ChangeOutcome, message: str) -> Note:
     return partial(ChangeResult, change, outcome, message)
 
 
-def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) -> str:
-    """Identifies differences together with the manifest that they differ from; empty for none."""
-    return json_digest([desired.object, [[field.path_text, field.live] for field in fields]]) if fields else ""
+def _unkept(desired: Manifest, fields: Sequence[FieldDifference]) -> Unkept:
+    """Return the differences from a manifest as the memory has them."""
+    if not fields:
+        return NOTHING_UNKEPT
+    digest = json_digest([desired.object, [[field.path_text, field.live] for field in fields]])
+    labels = (field.steps for field in fields if field.steps[:2] == ("metadata", "labels"))
+    is_hidden = any(len(steps) == 2 or steps[2] == CLUSTER_LABEL for steps in labels)
+    return Unkept(digest, ", ".join(field.path_text for field in fields), is_hidden)
 
 
 def _conflict(change: Change, error: Conflict) -> tuple[ChangeOutcome, str]:

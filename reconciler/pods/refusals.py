@@ -18,7 +18,7 @@ _REASON = "FailedCreate"
 FailedCreatePod."""
 _QUOTED = re.compile(r'Message:"((?:[^"\\]|\\.)*)"')
 """The server's message inside the error that Volcano prints with all of its fields."""
-_OF_POD = re.compile(r'^.*?\bpods "[^"]*" is forbidden: ')
+_OF_POD = re.compile(r'^.*?\bpods? "[^"]*" is (forbidden|invalid): ', re.I)
 """What differs from one pod of a job to the next."""
 _LONGEST = 500
 

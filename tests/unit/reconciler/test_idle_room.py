@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from compiler.kubernetes import CLUSTER_LABEL, DIGEST_ANNOTATION, stopped_by
+from compiler.repository.tree import Repository
 from reconciler.cluster.lease import Lease
 from reconciler.cluster.objects import Object
 from reconciler.cluster.watch import Informer
+from reconciler.git.mirror import BranchHead
+from reconciler.objects.differ import UNFIXABLE
 from reconciler.report.status import Report
 from tests.builders.compiles import node
 from tests.builders.fake_cluster import FakeCluster
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
-from tests.builders.whole_passes import PODS, Passes, shown_at_once
+from tests.builders.whole_passes import PODS, TREE, Passes, shown_at_once
 
 EVENTS = "/api/v1/namespaces/default/events/"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/"
@@ -224,6 +228,25 @@ def test_what_a_webhook_strips_is_named_and_is_not_applied(
     assert not applied.status
     assert applied.message.startswith("Queue team: it was written, and the server keeps other values")
     assert applied.message.endswith("metadata.labels.gangplan.dev/cluster")
+
+
+CONFIG_MAP = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: default}\ndata: {a: b}\n"
+
+
+def test_an_object_that_a_webhook_hides_from_our_watch_is_not_fought_over(
+    passes: Passes, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen once: without our label it looked as if it did not exist; it was written again and again, and the status
+    named nobody and no field."""
+    strip(monkeypatch, "settings", CLUSTER_LABEL)
+    tree = Repository({**TREE.files, "jobs/settings.yaml": CONFIG_MAP})
+    cast("Any", passes.parts.planning.branch.poller).head = BranchHead("c0ffee", tree)
+    report = after(passes, clock, 20)
+    assert [text for ref, text in report.held if ref.name == "settings"] == [
+        f"{UNFIXABLE}: metadata.labels.{CLUSTER_LABEL}"
+    ]
+    assert not next(each for each in report.conditions if each.type == "Fighting").status
+    assert len([path for _, path in passes.cluster.writes if path.endswith("/settings")]) <= 4
 
 
 def test_a_job_that_does_not_keep_the_mark_of_its_run_keeps_no_room(

@@ -14,8 +14,8 @@ from reconciler.changes.results import ChangeOutcome, ChangeResult
 from reconciler.cluster.client import LostLease
 from reconciler.cluster.objects import Object, Ref, ref_of
 from reconciler.inventory.store import InventoryStore
-from reconciler.objects.memory import WriterMemory
-from reconciler.objects.writer import PUT_OFF, _differences_digest
+from reconciler.objects.memory import Unkept, WriterMemory
+from reconciler.objects.writer import PUT_OFF, _unkept
 from reconciler.observation.own_writes import OwnWrites
 from reconciler.timings import TIMINGS
 from tests.builders.scripted_server import ScriptedAnswer, error_answer
@@ -229,7 +229,7 @@ def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not
     """The difference that stayed was passed over without a word for as long as the process lived, also when the webhook
     was gone."""
     change, pauses = world.update(job("changed"), world.put(job("changed", 7))), []
-    digest = _differences_digest(manifest_of(job("changed")), change.fields)
+    unkept = _unkept(manifest_of(job("changed")), change.fields)
     for _ in range(9):
         before = world.time
         while world.writer.is_unfixable(change):
@@ -237,7 +237,7 @@ def test_what_a_webhook_changes_is_not_written_again_at_once_and_for_ever_is_not
             world.time += 30.0
         pauses.append(world.time - before)
         assert world.writer.is_due(change)
-        world.writer.memory.record_apply(change.ref.key, "sha256:1", digest, world.time)
+        world.writer.memory.record_apply(change.ref.key, "sha256:1", unkept, world.time)
     assert pauses == [0.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 3600.0, 3600.0]
     other = replace(change, fields=(replace(change.fields[0], live=8),))
     assert not world.writer.is_unfixable(other), "what somebody else changes is put back"
@@ -277,7 +277,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
         change = Change("in-place", Ref("v1", "ConfigMap", "default", name))
         key = change.ref.key
         memory.record_result(ChangeResult(replace(change, action="create"), "refused"), 0.0)
-        memory.record_apply(key, "x", "differences", 0.0)
+        memory.record_apply(key, "x", Unkept("differences"), 0.0)
         memory.record_result(ChangeResult(change, "refused"), 0.0)
         memory.refused_updates[key] = "x"
         memory.record_lost_answer(key, 0.0)
@@ -286,7 +286,7 @@ def test_nothing_that_one_process_remembers_outlives_its_object() -> None:
     kept = {"ConfigMap/default/kept"}
     memory.trim(kept, 600.0)
     own.forget_except(kept)
-    tables = memory.unfixable_differences, memory.applied_digests, memory.failures, memory.lost_answers
+    tables = memory.unkept, memory.applied_digests, memory.failures, memory.lost_answers
     refusals = memory.refused_updates, memory.refused_creates, memory.paused_changes
     for table in (*tables, *refusals, own.entries["ConfigMap"]):
         assert table.keys() == kept

@@ -12,7 +12,7 @@ from compiler.explain.resource_statements import REASONS as ROOM
 from compiler.explain.resource_statements import REPAIRS as CHANGES
 from compiler.explain.resource_statements import absence_values, lack_values, node_edit_values
 from compiler.explain.statements import CodedMessage, Entry, Names, amount_to_type, clear_amounts
-from compiler.kubernetes import VOLCANO_SCHEDULER
+from compiler.kubernetes import SUSPEND_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
 from compiler.specs.gang_spec import GangSpec, RoleSpec, UnplannedPods
 from compiler.syntax.documents import FieldPath
@@ -56,8 +56,14 @@ def suspended_message(spec: GangSpec, held_because: str = "") -> CodedMessage:
         VOLCANO_SCHEDULER,
     }
     values = {"scheduler": min(schedulers)} if schedulers and not spec.scheduling.schedulable else {}
-    message = _SUSPENDED.message(values, suspension_sources(spec))
+    message = _SUSPENDED.message(values, hold_sources(spec) if held_because else suspension_sources(spec))
     return replace(message, message=held_because) if held_because else message
+
+
+def hold_sources(spec: GangSpec) -> tuple[Source, ...]:
+    """Return the annotation that holds a job, else the job: what else holds it is in no file."""
+    written = source_if_written(spec.document, "suspend", "metadata", "annotations", SUSPEND_ANNOTATION)
+    return tuple(written) or (source_at(spec.document, "", "metadata", "name"),)
 
 
 def suspension_sources(spec: GangSpec) -> tuple[Source, ...]:

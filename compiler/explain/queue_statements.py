@@ -61,7 +61,7 @@ def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> 
     spec, queue = s.origins.queues[x.queue], s.problem.queues[x.queue]
     if not queue.open and spec is not None and spec.namespace:
         return iter((Source(f"NamespaceQueue {queue.name}", "Ready"),))
-    if isinstance(x, repairs.OpenQueue) or (spec is not None and not spec.open):
+    if spec is not None and not spec.open:
         return s.queue_field(x.queue, "closed", "metadata", "annotations", k8s.CLOSED_ANNOTATION)
     if not queue.open:
         return iter((Source(f"Queue {queue.name}", "state"),))
@@ -71,7 +71,8 @@ def _closed(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> 
 def _closed_values(s: Provenance, j: int, x: facts.ClosedQueue | repairs.OpenQueue) -> Values:
     spec, queue = s.origins.queues[x.queue], s.problem.queues[x.queue]
     closed = "unready" if spec is not None and spec.namespace else "closed"
-    return {"parent" if queue.open else closed: queue.name}
+    stopped = {"stopped": queue.name} if not queue.open and (spec is None or spec.open) else {}
+    return {"parent" if queue.open else closed: queue.name, **stopped}
 
 
 def _order(s: Provenance, j: int, x: facts.StrictOrder | repairs.NoStrictOrder) -> Iterator[Source]:
@@ -358,7 +359,10 @@ REPAIRS: tuple[Entry[Any], ...] = (
         "open a queue",
         ("open queue {queue}",),
         _closed,
-        special_texts=("make queue {unready} ready",),
+        special_texts=(
+            "make queue {unready} ready",
+            "open queue {stopped} in the cluster: vcctl queue operate --action open --name {stopped}",
+        ),
         change=lambda s, j, x, _: Change(
             _closed_values(s, j, x), _annotation_edits(s, x.queue, k8s.CLOSED_ANNOTATION, "false", now="true")
         ),

@@ -140,7 +140,7 @@ REASONS: tuple[Entry[Any], ...] = (
             "no node has {absent}, of which a pod of role {role} asks for {asked:n}",
             "no node open to role {role} has {lacking}, of which a pod asks for {asked:n}; {owners}",
         ),
-        remedy="Make the pod smaller, or add a larger kind of node.",
+        remedy="Ask for less, or for what nodes have, or add nodes of another kind.",
     ),
     Entry(
         facts.UnmatchedPod,

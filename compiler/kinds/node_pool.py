@@ -122,7 +122,9 @@ class Spec(OwnModel):
         None, description="The network domains, the tightest first: tier 1, tier 2 and so on."
     )
     maintenance: list[Window] | None = Field(
-        None, description="When the nodes are closed; a job starts there only if it is expected to end before."
+        None,
+        description="When the nodes are closed; a job starts there only if it is expected to end before. Plans without "
+        "--state know no time and ignore it.",
     )
 
 

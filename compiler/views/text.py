@@ -316,7 +316,8 @@ class PlanView:
     def message_lines(self, message: CodedMessage, colour_key: str, indent: str, prefix: str = "") -> Iterator[str]:
         head, below = f"{indent}{self.style.code(message.code, colour_key)}  ", f"{indent}       "
         yield from hanging_text(head, prefix + message.message, self.style.width - len(below), below)
-        sources = [*message.sources, *(source for other in message.also for source in other.sources)]
+        every = (message, *message.also)
+        sources = [*dict.fromkeys(source for each in every for source in each.sources)]
         if not prefix or self.show_all_sources:  # the short form shows only obstacles
             yield from (
                 f"{below}{self.style.paint(line, 'dim')}"

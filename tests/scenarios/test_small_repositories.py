@@ -9,6 +9,7 @@ import pytest
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.outcome import JobDecision
 from tests.builders.cluster_objects import volcano_job_pod
+from tests.builders.declared import declared
 from tests.scenarios.test_reasons_to_act_on import (
     PROPORTION,
     SCHEDULER,
@@ -162,6 +163,27 @@ def test_who_is_in_a_closed_queue_is_told_who_comes_first_once_it_is_open() -> N
     told = said(decided(compiled(pool("h100", 2), closed, *jobs), "b-asks"))
     assert told["GW113"] == "queue q is closed"
     assert told["GR111"] == "open queue q; team/a-asks waits for it too and comes first"
+
+
+def test_a_queue_that_somebody_closed_in_the_cluster_is_opened_there() -> None:
+    """No line of the file is to be changed, so none is named."""
+    open_queue = queue("q", "capability: {nvidia.com/gpu: 8}")
+    state = ClusterState.from_objects([{**declared("Queue", "q", {}), "status": {"state": "Closed"}}])
+    made = compiled(pool("h100", 2), open_queue, job("asks", 1, spec=", queue: q"), state=state)
+    waits = decided(made, "asks")
+    (repair,) = waits.repairs
+    assert repair.message == "open queue q in the cluster: vcctl queue operate --action open --name q"
+    assert [(source.object, source.position) for source in repair.sources] == [("Queue q", None)]
+
+
+def test_a_job_that_is_held_points_to_the_annotation_or_to_itself() -> None:
+    by_file = job("asks", 1).replace("metadata: {", 'metadata: {annotations: {gangplan.dev/suspend: "true"}, ', 1)
+    (reason,) = decided(compiled(pool("h100", 2), by_file), "asks").reasons
+    assert reason.message == "gangplan.dev/suspend suspends it"
+    assert [each.field for each in reason.sources] == ["suspend"]
+    live = {**declared("Job", "asks", {}, namespace="team", uid="u"), "status": {"state": {"phase": "Aborted"}}}
+    made = compiled(pool("h100", 2), job("asks", 1), state=ClusterState.from_objects([live]))
+    assert [each.field for reason in decided(made, "asks").reasons for each in reason.sources] == [""]
 
 
 def test_a_role_that_is_closed_out_does_not_make_a_job_of_another_role_look_small_to_its_queue() -> None:

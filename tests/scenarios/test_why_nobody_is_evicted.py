@@ -141,8 +141,8 @@ def test_two_obstacles_are_named_together() -> None:
     waits = {each.name: each for each in decided}["team/waiter"]
     assert [each.code for each in waits.reasons].count("GW127") == 2
     (repair,) = [each.message for each in waits.repairs if each.code == "GR125"]
-    assert "add reclaim" in repair
-    assert "reclaimable: true for queue lender" in repair
+    edits = "add reclaim to the scheduler's actions and reclaimable: true for queue lender"
+    assert repair == f"{edits}; team/holder would be evicted for it"
 
 
 def test_a_job_that_nobody_would_go_for_is_told_of_no_obstacle() -> None:

@@ -58,7 +58,7 @@ class Child(NamedTuple):
     orders: int
 
     def start(self, line: bytes) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it was killed, as its exit status says
+        with contextlib.suppress(BrokenPipeError):  # it was killed, and its exit status is read
             os.write(self.orders, line)
         os.close(self.orders)
 

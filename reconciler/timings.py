@@ -288,6 +288,7 @@ class LoopTimings:
     last_events: float = 3.0  # for Events that wait at the end
     error_pause: float = 1.0  # of a thread, after an exception that its step did not expect
     longest_pass: float = 60.0  # then a pass begins no further change
+    turn: float = 0.001  # of a thread that computes, while one waits that writes: each system call costs it a turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -168,6 +169,7 @@ def reconcile(
         raise click.UsageError("--webhook needs --webhook-secret")
     check_kubeconfig(kubeconfig, context)
     signals = StopSignals()
+    sys.setswitchinterval(TIMINGS.loop.turn)
     started_at = time.monotonic()
     limit = timeout or (ONCE_TIMEOUT if once else START_TIMEOUT)
     try:

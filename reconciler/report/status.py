@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics.render.words import with_fix
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of
+from compiler.kubernetes import MANAGED_BY_LABEL, annotations_of
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects
 from reconciler.cluster.client import ApiError, Client, NotFound, Retry
@@ -270,7 +270,7 @@ class StatusPublisher:
         if not is_urgent and self.clock() < due_at:
             self.due_at = due_at
             return
-        item, labels = self.event_object, {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
+        item, labels = self.event_object, {MANAGED_BY_LABEL: FIELD_MANAGER}  # without the cluster's it is no news
         status, content = self._fit(status)
         self.client.apply_anyway({**item, "metadata": {**item["metadata"], "labels": labels}, **content})
         _log_turned_conditions(last, status)

@@ -11,7 +11,13 @@ from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, c
 from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.diagnostics.diagnostic import Severity
 from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
-from compiler.kubernetes import NUMA_POLICY_ANNOTATION, QOS_LEVEL_ANNOTATION, VGPU_REGISTER_ANNOTATION
+from compiler.kubernetes import (
+    GROUP_MIN_MEMBER_ANNOTATION,
+    NUMA_POLICY_ANNOTATION,
+    QOS_LEVEL_ANNOTATION,
+    TOPOLOGY_TIER_ANNOTATION,
+    VGPU_REGISTER_ANNOTATION,
+)
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at
@@ -239,9 +245,10 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
 
     for gang in check_input.jobs_and_services:
         for role in gang.roles:
-            for key in _OF_KAI & role.annotations.keys():
-                message = f"{key} is not planned: KAI's scheduler shares GPUs by it"
-                yield Finding(*annotation_place(gang, role, key), message, "leave room", severity="info")
+            for key, (meaning, help) in _OF_OTHER_SCHEDULERS.items():
+                if key in role.annotations:
+                    message = f"{key} is not planned: {meaning}"
+                    yield Finding(*annotation_place(gang, role, key), message, help, severity="info")
 
 
 def _cards_by_uuid(check_input: CheckInput, gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
@@ -287,7 +294,19 @@ _MEMORY_OF_NPUS = {
 }
 """Model -> MiB of a whole NPU, as in the ConfigMap of Volcano's and HAMi's device plugins."""
 _NPU_MEMORY = re.compile(r"huawei\.com/(Ascend\w+)-memory")
-_OF_KAI = frozenset({"gpu-fraction", "gpu-memory"})
+_BY_KAI = "KAI's scheduler shares GPUs by it", "leave room"
+_BY_KUEUE = "Kueue keeps pods in one domain by it", f"write {TOPOLOGY_TIER_ANNOTATION}, or leave room"
+_OF_OTHER_SCHEDULERS = {
+    "gpu-fraction": _BY_KAI,
+    "gpu-memory": _BY_KAI,
+    "gang.scheduling.koordinator.sh/min-available": (
+        "Koordinator's scheduler starts pods together by it",
+        f"use a PodGroup of Volcano, or {GROUP_MIN_MEMBER_ANNOTATION} of the owner",
+    ),
+    "kueue.x-k8s.io/podset-required-topology": _BY_KUEUE,
+    "kueue.x-k8s.io/podset-preferred-topology": _BY_KUEUE,
+}
+"""Annotation of a pod -> what another scheduler makes of it, and the fix."""
 _QOS_LEVELS = ("HLS", "LC", "LS", "BE")
 _VIRTUAL_NPU = re.compile(r"huawei\.com/(Ascend\w+-memory|npu-core)")
 _OFFLINE = "the agent throttles and evicts its pods while others need the node"

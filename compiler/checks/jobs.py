@@ -86,7 +86,8 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     """Only pods with schedulerName: volcano are scheduled as a gang and counted in their queue. A Volcano Job has it by
     default, and binding writes it into pod templates where nothing names a scheduler. A job of another scheduler is
     left out of the plan. The pods of a TrainJob are planned whatever its runtime names, but where that is nothing
-    Kubernetes' default scheduler starts them one by one. Fix: write schedulerName: volcano in the pod template."""
+    Kubernetes' default scheduler starts them one by one. Fix: write schedulerName: volcano in the pod template, which a
+    TrainJob has in its runtime."""
     for gang in check_input.volcano_jobs:
         of_job = gang.scheduling.scheduler_name
         if of_job and of_job != k8s.VOLCANO_SCHEDULER:
@@ -98,9 +99,11 @@ def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
             name = role.pod.scheduler_name
             if name != k8s.VOLCANO_SCHEDULER and (name or not of_job):
                 what = f"is for the scheduler {name!r}" if name else "names no scheduler"
-                path = (*role.template_path, "spec", "schedulerName")
+                runtime = gang.field_paths.get("runtime")
+                path = runtime or (*role.template_path, "spec", "schedulerName")
                 message = f"the pod template of {role.name} {what}"
-                yield Finding(gang.document, path, message, f"write schedulerName: {k8s.VOLCANO_SCHEDULER} in its spec")
+                where = "in the pod template of the runtime" if runtime else "in its spec"
+                yield Finding(gang.document, path, message, f"write schedulerName: {k8s.VOLCANO_SCHEDULER} {where}")
     for gang in check_input.unbound_gangs:
         for role in gang.roles:
             name = role.pod.scheduler_name

@@ -28,14 +28,18 @@ ACTION_MEANINGS = {
 
 
 def behaviour_changes(before: SchedulerSpec | None, after: SchedulerSpec | None) -> Iterator[str]:
-    """One sentence for each action, plugin, flag and argument that differs."""
+    """One sentence for each action, plugin, flag and argument that differs, and for another ConfigMap or metrics."""
     if before is None or after is None:
         if before is not after:
             word = "no longer declared" if after is None else "declared now"
             yield f"the scheduler's configuration is {word}"
         return
+    old_map, new_map = (f"{each.namespace}/{each.name}" for each in (before, after))
+    if old_map != new_map and before.is_emitted and after.is_emitted:
+        yield f"ConfigMap {old_map} -> {new_map}: it has no effect until Volcano's scheduler mounts that one"
     yield from _action_changes(before.actions, after.actions)
     yield from _plugin_changes(before, after)
+    yield from _value_changes("metrics", before.metrics, after.metrics)
     for action in sorted(before.configurations.keys() | after.configurations.keys()):
         old, new = before.configurations.get(action, {}), after.configurations.get(action, {})
         yield from _value_changes(f"action {action}", old, new)

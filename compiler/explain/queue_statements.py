@@ -143,8 +143,8 @@ REASONS: tuple[Entry[Any], ...] = (
         facts.GuaranteeReserve,
         "the room is kept for guarantees",
         (
-            "{available} free beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
-            "{available} free beyond what other queues are guaranteed; the job asks for {asked:n}",
+            "{available} left beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
+            "{available} left beyond what other queues are guaranteed; the job asks for {asked:n}",
         ),
         _reserve,
         never_texts=(

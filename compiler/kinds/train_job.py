@@ -206,6 +206,7 @@ def _gang(draft: TrainJobDraft, runtime: RuntimeSpec) -> GangSpec:
             "minimum": ("spec", "trainer", "numNodes"),
             "priority_class": ("spec", "runtimeRef"),
             "topology": ("spec", "runtimeRef"),
+            "runtime": ("spec", "runtimeRef"),
         },
         controller=Controller(
             pod_owners=POD_OWNERS,

@@ -46,8 +46,11 @@ from compiler.volcano.shared_devices import without_ascend_memory
 DEPENDENCY_CHECK = "GP354"
 """The check on references to objects with an error, which rejects more objects in turn."""
 
-OF_MISSING_OBJECTS = ("GP302", "GP303", "GP320")
-"""Queues and priority classes that are not there: a kustomization that cannot be built may have them."""
+OF_MISSING_OBJECTS = (
+    *("GP302", "GP303", "GP320", "GP334", "GP349", "GP353", "GP355", "GP359", "GP376", "GP391", "GP392", "GP393"),
+    *("GP395", "GP396"),
+)
+"""Queues, classes, hypernodes and nodes that are not there: a kustomization that cannot be built may have them."""
 
 Rejected = dict[DocumentIdentity, Document]
 

@@ -237,7 +237,8 @@ def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
             return _belongs_at((*start, *below)), (*start, *below)
     if below := _place_among_amounts(schema, schema.node_at(around) or {}, name):
         return _belongs_at((*around, *below)), (*around, *below)
-    if isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside):
+    lifts = isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside)
+    if lifts and inside.keys().isdisjoint(_value(document.data, around) or ()):
         return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
     return _place_in_other_list(schema, path, inside)
 

@@ -20,6 +20,7 @@ from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, parse_path, value_at
 from compiler.validation import names
+from compiler.validation.batch_jobs import batch_job
 from compiler.validation.containers import lost_units, resources
 from compiler.validation.judge import Judge, mapping
 from compiler.validation.schedules import exit_codes, schedule, time_zone
@@ -240,6 +241,7 @@ _JUDGED: Mapping[str, _JudgeRules] = {
     "amounts": _of_parts(lost_units),
     "bounds": _bounds,
     "choices": _of_values(lambda judge, path, value, allowed: judge.choice(path, value, tuple(allowed))),
+    "batch_jobs": _of_parts(batch_job),
     "claims": _of_parts(lambda judge, part, path: claim(judge, mapping(part, "spec"), (*path, "spec"))),
     "durations": _duration,
     "exactly_one": _exactly_one,

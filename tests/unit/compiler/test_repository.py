@@ -123,6 +123,14 @@ def test_a_queue_of_a_kustomization_that_is_not_built_is_not_said_to_be_missing(
     assert [each.cause for each in found if each.code == "GP302"] == [cause]
 
 
+def test_nodes_of_a_kustomization_that_is_not_built_are_not_said_to_be_missing() -> None:
+    at = Position("cluster-specs/c/kustomization.yaml", 1, 1)
+    problem = BUILD_FAILED.diagnostic(at, "broken", "correct it", object="Kustomization cluster-specs/c")
+    files = {"jobs/a.yaml": JOB.replace("NAME", "a").encode()}
+    found = read_specs(Repository(files, problems=(problem,))).diagnostics
+    assert [each.cause for each in found if each.code == "GP355"] == ["Kustomization cluster-specs/c"]
+
+
 def test_without_kustomize_it_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     texts = {"jobs/app/kustomization.yaml": "resources: [a.yaml]\n", "jobs/app/a.yaml": OBJECT}

@@ -34,23 +34,26 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class PodRefusals:
-    """Reads the Events of jobs that lack pods: each again until they name a refusal. looks: by the job's uid, and how
-    many of its pods exist."""
+    """Reads the Events of jobs that lack pods: each again until they name a refusal, and later the more jobs lack pods,
+    of which a controller serves one after the other. looks: by the job's uid, and how many of its pods exist. backlog:
+    seconds for the other jobs."""
 
     client: Client
     clock: Callable[[], float]
     timings: PodTimings = TIMINGS.pods
     looks: dict[tuple[str, int], _Look] = field(default_factory=dict)
+    backlog: float = 0.0
 
     def read(self, jobs: Iterable[tuple[Object, Collection[Object], float]]) -> Mapping[str, str]:
         """Return uid of a job -> why more pods of it are refused; nothing where that is not known. jobs: those that
         lack pods, with their pods and since when."""
         now, look_ups = self.clock(), LookUps(self.clock, self.timings.refusal_looks)
-        known, self.looks = self.looks, {}
-        for job, pods, since in jobs:
+        known, self.looks, lacking = self.looks, {}, list(jobs)
+        self.backlog = self.timings.refusal_look_per_job * (len(lacking) - 1)
+        for job, pods, since in lacking:
             key = uid_of(job), len(pods)
             look = known.get(key, _Look(0, since + self.timings.first_refusal_look))
-            if not look.message and now >= look.next_at and look_ups.may_ask():
+            if not look.message and now >= look.next_at + self.backlog and look_ups.may_ask():
                 pause = doubled(self.timings.first_refusal_look, look.looks, self.timings.longest_refusal_look)
                 look = _Look(look.looks + 1, self.clock() + pause, self._message(job, pods))
             self.looks[key] = look
@@ -71,7 +74,7 @@ class PodRefusals:
         return _OF_POD.sub("", quoted[1].replace('\\"', '"') if quoted else text)[:_LONGEST]
 
     def deadlines(self, now: float) -> list[float]:
-        waiting = (look.next_at for look in self.looks.values() if not look.message)
+        waiting = (look.next_at + self.backlog for look in self.looks.values() if not look.message)
         return [at for at in waiting if at > now]
 
 

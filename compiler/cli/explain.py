@@ -77,9 +77,10 @@ def _print_patches(
     from compiler.emit.repaired_files import edited_by_repairs
     from compiler.views.patch import patch_text
 
-    tree, printed = load_tree(ctx, inputs.repo), 0
+    tree, found, printed = load_tree(ctx, inputs.repo), list[str](), 0
     for decision in decisions:
         for number, (message, after) in enumerate(edited_by_repairs(outcome, decision, tree), 1):
+            found += [str(number), message.code]
             if wanted in (None, message.code, str(number)):
                 what = f"{decision.name}, repair {number}: {message.code} {message.message}"
                 if after is None:
@@ -87,6 +88,11 @@ def _print_patches(
                 else:
                     echo(f"# {what}\n{patch_text(tree.files, after, folder_in_git(inputs.repo))}")
                     printed += 1
+    if not found:
+        raise click.ClickException(f"{decisions[0].name} has no repairs; see gangplan explain without --patch")
+    if wanted not in (None, *found):
+        known = ", ".join(dict.fromkeys((*found[::2], *found[1::2])))
+        raise click.ClickException(f"no such repair: {wanted}. Fix: choose one of {known}")
     if not printed:
         raise click.ClickException("no repair is a certain edit of files; see gangplan explain without --patch")
 

@@ -129,7 +129,7 @@ def _type_text(whole: Schema, schema: Schema) -> str:
 
 def _branch_text(whole: Schema, branch: Schema) -> str:
     if "const" in branch or "enum" in branch:
-        values = branch.get("enum", [branch.get("const")])
+        values = [each for each in branch.get("enum", [branch.get("const")]) if each is not None] or ["null"]
         return f"one of {', '.join(map(str, values))}" if len(values) > 1 else str(values[0])
     found = branch.get("type", "any value")
     name = found[0] if isinstance(found, list) else str(found)

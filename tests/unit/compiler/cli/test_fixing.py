@@ -101,8 +101,11 @@ def test_git_takes_the_patch_of_a_repair_and_the_job_starts(repo: Path) -> None:
     run("check", "--repo", str(repo), "--fix", "--no-cache")
     every = run("explain", "--repo", str(repo), "a", "--patch").stdout
     assert [line.split()[4] for line in every.splitlines() if line.startswith("# ")] == ["GR105", "GR101"]
+    other = run("explain", "--repo", str(repo), "a", "--repair", "3")
+    assert other.stderr.endswith("no such repair: 3. Fix: choose one of 1, 2, GR105, GR101\n")
     git_apply(repo.parent, run("explain", "--repo", str(repo), "a", "--repair", "GR101").stdout_bytes)
     assert "capability: {nvidia.com/gpu: 16}" in (repo / "cluster-specs" / "c" / "all.yaml").read_text()
     assert "Job t/a starts" in run("explain", "--repo", str(repo), "a").stdout
     none = run("explain", "--repo", str(repo), "a", "--patch")
     assert (none.exit_code, none.stdout) == (1, "")
+    assert none.stderr.endswith("t/a has no repairs; see gangplan explain without --patch\n")

@@ -13,6 +13,7 @@ from compiler.cli.root import cli
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        ("Job.batch.volcano.sh.spec.networkTopology", ("mode                one of hard, soft\n",)),
         ("Cluster.spec.order", ("one of queues-first, priorities-first", "default queues-first", "entitlement")),
         ("Cluster.spec", ("maxWaitingPods", "integer", "Most pods of waiting gangs")),
         ("Job.spec.tasks.replicas", ("Job.batch.volcano.sh.spec.tasks.replicas  integer",)),

@@ -14,6 +14,7 @@ from compiler.cluster_state.cluster_state import STATE_SOURCE
 from compiler.diagnostics.diagnostic import Position
 from compiler.explain.closed_nodes import ClosedNodes
 from compiler.explain.names import compact_names
+from compiler.fields.amounts import named_amount
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION
 from compiler.lower.origins import Origins
 from compiler.specs.gang_spec import GangSpec, RoleSpec
@@ -128,6 +129,16 @@ class Provenance:
     def queue_amount(self, q: int, what: str, resource: int, *path: str) -> Iterator[Source]:
         """Return a queue's amount of the resource."""
         return self.queue_field(q, what, "spec", *path, self.problem.resources[resource])
+
+    def outside_pods(self, q: int, resource: int) -> Iterator[Source]:
+        """Yield what pods of no job of the plan hold of the resource in the queue and those below it."""
+        name, queues = self.problem.resources[resource], self.problem.queues
+        for below, queue in enumerate(queues):
+            above: int | None = below if queue.used[resource] else None
+            while above not in (None, q):
+                above = queues[above].parent
+            if above is not None:
+                yield Source(f"Pods outside the plan in queue {queue.name}", named_amount(name, queue.used[resource]))
 
     def hypernode_source(self, h: int | None) -> Iterator[Source]:
         if h is not None:

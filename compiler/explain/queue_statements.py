@@ -21,6 +21,7 @@ def _capability(s: Provenance, j: int, fact: facts.CapabilityLimit) -> Iterator[
     yield from s.queue_amount(fact.queue, "capability", fact.resource, "capability")
     yield from _guarantees(s, fact)
     yield from s.gang_sources(fact.gangs)
+    yield from () if fact.never else s.outside_pods(fact.queue, fact.resource)
     yield from s.role_requests(j, None, fact.resource)
 
 
@@ -44,6 +45,7 @@ def _share(s: Provenance, j: int, fact: facts.ShareLimit | facts.Borrowing) -> I
     else:
         yield from _weight(s, j, fact)
     yield from s.gang_sources(fact.gangs)
+    yield from s.outside_pods(fact.queue, fact.resource)
     yield from s.role_requests(j, None, fact.resource)
 
 

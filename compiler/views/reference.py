@@ -129,8 +129,8 @@ def _type_text(whole: Schema, schema: Schema) -> str:
 
 def _branch_text(whole: Schema, branch: Schema) -> str:
     if "const" in branch or "enum" in branch:
-        values = [each for each in branch.get("enum", [branch.get("const")]) if each is not None] or ["null"]
-        return f"one of {', '.join(map(str, values))}" if len(values) > 1 else str(values[0])
+        choices = [each for each in branch.get("enum", [branch.get("const")]) if each is not None] or ["null"]
+        return f"one of {', '.join(map(str, choices))}" if len(choices) > 1 else str(choices[0])
     found = branch.get("type", "any value")
     name = found[0] if isinstance(found, list) else str(found)
     if name == "array" and isinstance(items := branch.get("items"), dict):

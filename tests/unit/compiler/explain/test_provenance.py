@@ -16,7 +16,7 @@ from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
-from solver.facts import Fact, PodRuleConflict, ResourceShortage
+from solver.facts import CapabilityLimit, Fact, PodRuleConflict, ResourceShortage
 from solver.problem import Placement, Problem
 from solver.repairs import Repair
 from tests.builders.beside import beside
@@ -102,6 +102,18 @@ def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
         Repository({name: content.encode() for name, content in files.items()}), state=ClusterState.from_objects(nodes)
     )
     assert seen(made, 0, ResourceShortage(8, 4, resource=1))[0] == "Node n-0 to 4 capacity | in the cluster"
+
+
+def test_pods_outside_the_plan_count_in_the_queues_above_theirs(outcome: Outcome) -> None:
+    assert outcome.problem is not None
+    first, *others = outcome.problem.queues
+    below = replace(
+        first, name="below", parent=0, used=tuple(4 * (n == "nvidia.com/gpu") for n in outcome.problem.resources)
+    )
+    world = replace(outcome.problem, queues=(first, *others, below))
+    limits = [CapabilityLimit(asked=8, available=4, queue=q, resource=1, limit=16) for q in (0, 1)]
+    named = "Pods outside the plan in queue below 4 nvidia.com/gpu | in the cluster"
+    assert [named in seen(outcome, 0, limit, world) for limit in limits] == [True, False]
 
 
 def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:

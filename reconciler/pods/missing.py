@@ -30,7 +30,8 @@ _NOT_ADMITTED = "Volcano's scheduler has not admitted its PodGroup (action enque
 
 class Creation(NamedTuple):
     """How far the pods of a gang are created. job: its uid. since: on the clock, when the last of them appeared. cause:
-    why there are not more, as far as it is known. has_begun: it keeps its room. refusal: of more pods, where known."""
+    why there are not more, as far as it is known. has_begun: it keeps its room. is_prompt: its controller creates pods
+    whatever the scheduler does. refusal: of more pods, where known."""
 
     job: str
     created: int
@@ -38,6 +39,7 @@ class Creation(NamedTuple):
     since: float
     cause: str
     has_begun: bool
+    is_prompt: bool
     refusal: str = ""
 
     @property
@@ -46,8 +48,8 @@ class Creation(NamedTuple):
         return f"its controller has created {self.created} of {self.planned} pods: {cause}"
 
     def may_give_room(self) -> bool:
-        """Return whether it has not begun; nor is its controller merely late, as it may be where no pod exists."""
-        return not self.has_begun and bool(self.created or self.refusal)
+        """Return whether it has not begun, and does not merely wait for the scheduler to admit it."""
+        return not self.has_begun and bool(self.created or self.is_prompt or self.refusal)
 
     def has_lasted(self, now: float, patience: float) -> bool:
         return bool(self.refusal) or now - self.since >= patience
@@ -80,8 +82,8 @@ class MissingPods:
             if (creation := self._creation(key, gang, uid_of(job), counted, now, cause)) is not None:
                 found[key] = creation
         pods_by_job = observation.pods_by_job[0]
-        lacking = ((observation.objects[key], pods_by_job.get(key, ()), one.since) for key, one in found.items())
-        messages = self.refusals.read(lacking)
+        lacking = ((key, one.since) for key, one in found.items() if one.cause != _NOT_ADMITTED)
+        messages = self.refusals.read((observation.objects[key], pods_by_job.get(key, ()), at) for key, at in lacking)
         self.creations = {key: one._replace(refusal=messages.get(one.job, "")) for key, one in found.items()}
         self.refused = {key: text for key, text in self.refused.items() if key in snapshot.gangs}
         self.refused |= {key: one.refusal for key, one in self.creations.items() if one.refusal}
@@ -100,7 +102,8 @@ class MissingPods:
         if not lacking:
             return None
         since = known.since if known and is_same else now
-        return Creation(job, created, created + lacking, since, cause, has_begun)
+        is_prompt = gang.job.group_kind != VOLCANO_JOB
+        return Creation(job, created, created + lacking, since, cause, has_begun, is_prompt)
 
     def with_refusals(self, reasons: Mapping[str, str]) -> dict[str, str]:
         """Return why jobs have no pods, by Ref.key, with the last refusal where it is known."""
@@ -138,6 +141,9 @@ def _count_pods(gang: PlannedGang, job: Object, pods: Collection[Object]) -> _Co
         return None
     if gang.decision == "keep" or not all(map(is_gated, pods)):
         return _Count(True, len(pods), lost_pods(gang, pods))
+    if not pods:  # of roles whose pods come one after the other the first is missing as well
+        is_idle = bool(gang.written_pods) and (job.get("spec") or {}).get("replicas") == 0
+        return None if is_idle else _Count(False, 0, sum(gang.pods_by_place().values()))
     return _Count(False, sum(not has_ended(pod) for pod in pods), lacking_pods(gang, pods))
 
 

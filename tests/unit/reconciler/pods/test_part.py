@@ -22,6 +22,7 @@ from tests.builders.live import BATCH, live
 from tests.builders.observed import observed
 from tests.builders.pods import (
     GPU,
+    NODES,
     NOTHING,
     PORTS,
     VGPU,
@@ -115,6 +116,21 @@ def test_a_node_is_closed_to_the_gang_that_it_does_not_take_and_all_its_waiting_
         world.act(live_job("g"), *pods)
     assert world.evicted == ["g-w-0", "g-w-1"]
     assert world.evictor.binding.closed_nodes(world.now) == {key_of("g"): {"n1"}}
+
+
+@pytest.mark.parametrize(("replicas", "is_held"), [(2, True), (0, False)])
+def test_a_service_without_any_pod_is_reported_and_keeps_no_room(
+    world: PodsWorld, replicas: int, is_held: bool
+) -> None:
+    """Its pods come one after the other, so none counted as missing: it kept its nodes for ever, without a word, where
+    a quota refused all of them. One that is scaled to nothing misses none."""
+    service = {**live("apps/v1", "Deployment", "llm", uid="llm"), "spec": {"replicas": replicas}}
+    late = {"dependentRoles": ["pods"], "written": {"pods": 2}}
+    world.plan(entry(service, "start", {"pods": {"n1": 2}}, **late))
+    world.look([*NODES, service])
+    for world.now, is_late in ((25.0, False), (35.0, False), (65.0, True)):
+        held = world.look([*NODES, service]).observation.restrictions.held_jobs
+        assert [("created 0 of 2 pods" in reason) for reason in held.values()] == [True] * (is_held and is_late)
 
 
 @pytest.mark.parametrize(("is_deleted", "evicted"), [(True, ["g-w-0", "g-w-1"]), (False, [])])

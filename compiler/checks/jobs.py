@@ -22,6 +22,7 @@ from compiler.volcano import metax
 if TYPE_CHECKING:
     from compiler.kinds.job_flow import JobFlow, JobTemplate
     from compiler.kinds.pod_group import PodGroup
+    from compiler.specs.drafts import PodGroupDraft
 
 
 POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
@@ -71,14 +72,34 @@ def several_default_priority_classes(check_input: CheckInput) -> Iterator[Findin
 
 @check("GP323", "minimum above the replicas of the whole job")
 def minimum_above_replicas(check_input: CheckInput) -> Iterator[Finding]:
-    """A job that needs more pods than it has replicas never starts. Fix: lower the minimum, or raise the replicas."""
-    for gang in check_input.jobs:
+    """A job that needs more pods than it has replicas never starts; nor does a PodGroup that needs more of a role
+    (minTaskMember) than its pods have in volcano.sh/task-spec. Fix: lower the minimum, or raise the replicas."""
+    jobs = check_input.jobs
+    for gang in jobs:
         total = sum(role.replicas for role in gang.roles)
         if gang.minimum > total:
             message = f"the job needs {gang.minimum} pods to start, but has {total}"
             yield Finding(
                 gang.document, gang.field_paths["minimum"], message, "lower the minimum, or raise the replicas"
             )
+    group_pods, of_jobs = pods_by_group(check_input.bare_pods), {(each.namespace, named_group(each)) for each in jobs}
+    for draft in _pod_groups(check_input):
+        key = group_key(draft.gang.document)
+        of_role = Counter(pod.role for pod in group_pods.get(key, ()))
+        if key in of_jobs or draft.gang.minimum < sum(draft.role_minimums.values()):
+            continue  # Volcano asks for the roles' minima only where minMember is at least their sum
+        for role, minimum in draft.role_minimums.items() if of_role else ():
+            if minimum > of_role[role]:
+                message = f"task {role!r} has {of_role[role]} of {minimum} pods needed to start"
+                help = suggestion(role, [name for name in of_role if name], "lower it, or add pods")
+                yield Finding(draft.gang.document, ("spec", "minTaskMember", role), message, help)
+
+
+def _pod_groups(check_input: CheckInput) -> Iterator[PodGroupDraft]:
+    from compiler.kinds.pod_group import specs
+
+    for document, group in check_input.documents_of(POD_GROUP):
+        yield from specs(document, group)
 
 
 @check("GP337", "pods that Volcano does not schedule", "warning")
@@ -236,31 +257,25 @@ def too_few_subgroup_pods(check_input: CheckInput) -> Iterator[Finding]:
     and minSubGroups of them must be, or Volcano starts none of the pods. One with fewer pods than that is never ready.
     Fix: label more pods, or lower the numbers."""
     group_pods = pods_by_group(check_input.bare_pods)
-    for document, group in check_input.documents_of(POD_GROUP):
-        from compiler.kinds.pod_group import specs
-
-        for draft in specs(document, group):
-            pods_in = Counter(
-                subgroup_key(draft.policies, pod.labels) for pod in group_pods.get(group_key(document), ())
-            )
-            sizes_by_policy: dict[int, dict[tuple[str, ...], int]] = {}
-            for key, pods in pods_in.items():
-                if key is not None:
-                    sizes_by_policy.setdefault(key[0], {})[key[1]] = pods
-            for index, policy in enumerate(draft.policies):
-                sizes = sizes_by_policy.get(index, {})
-                ready = sum(pods >= policy.subgroup_size for pods in sizes.values())
-                if pods_in and ready < policy.min_subgroups:
-                    wanted = f"{policy.min_subgroups} subgroups of {policy.subgroup_size} pods"
-                    message = f"{wanted} must be ready, and the pods make {ready}"
-                    yield Finding(
-                        document, policy.path, message, "label more pods, or lower minSubGroups or subGroupSize"
-                    )
-                elif ready < len(sizes):
-                    values, pods = min((values, pods) for values, pods in sizes.items() if pods < policy.subgroup_size)
-                    name = "/".join((policy.name, *values))
-                    message = f"subgroup {name} is ready with {policy.subgroup_size} pods, and has {pods}"
-                    yield Finding(document, policy.path, message, "label more pods, or lower subGroupSize")
+    for draft in _pod_groups(check_input):
+        document = draft.gang.document
+        pods_in = Counter(subgroup_key(draft.policies, pod.labels) for pod in group_pods.get(group_key(document), ()))
+        sizes_by_policy: dict[int, dict[tuple[str, ...], int]] = {}
+        for key, pods in pods_in.items():
+            if key is not None:
+                sizes_by_policy.setdefault(key[0], {})[key[1]] = pods
+        for index, policy in enumerate(draft.policies):
+            sizes = sizes_by_policy.get(index, {})
+            ready = sum(pods >= policy.subgroup_size for pods in sizes.values())
+            if pods_in and ready < policy.min_subgroups:
+                wanted = f"{policy.min_subgroups} subgroups of {policy.subgroup_size} pods"
+                message = f"{wanted} must be ready, and the pods make {ready}"
+                yield Finding(document, policy.path, message, "label more pods, or lower minSubGroups or subGroupSize")
+            elif ready < len(sizes):
+                values, pods = min((values, pods) for values, pods in sizes.items() if pods < policy.subgroup_size)
+                name = "/".join((policy.name, *values))
+                message = f"subgroup {name} is ready with {policy.subgroup_size} pods, and has {pods}"
+                yield Finding(document, policy.path, message, "label more pods, or lower subGroupSize")
 
 
 @check("GP354", "depends on an object with errors")

@@ -268,7 +268,8 @@ def exclusive_topologies(check_input: CheckInput) -> Iterator[Finding]:
                 roles = [role for role in gang.roles if role.name in units.roles]
                 most = domains.most_pods(units.key, roles)
                 largest = f"the largest holds {most}" if domains.by_value(units.key) else "no node has that label"
-                message = f"{units.size} pods must share one domain of {units.key}, and {largest}"
+                pods = f"{units.size} pods" if units.size > 1 else "a pod"
+                message = f"{pods} must share one domain of {units.key}, and {largest}"
                 yield Finding(gang.document, units.path, message, "name a label of larger domains, or add nodes")
             elif not is_planned(gang, units, domains):
                 why = units.obstacle or f"no tier has the domains of {units.key}"

@@ -54,7 +54,8 @@ _TABLE = job_row(
 
 def _text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     yield from text_diagnostics_of(_TABLE, document)
-    if (value := annotation_value(document, k8s.GANG_ANNOTATION)) not in (None, "true", "false"):
+    value = annotation_value(document, k8s.GANG_ANNOTATION)
+    if isinstance(value, str) and value not in ("true", "false"):  # GP218 reports what is no text
         message = f"{k8s.GANG_ANNOTATION} is {value!r}"
         help = 'write "true" or "false", quoted'
         yield document.diagnostic(NOT_ALLOWED, (*_ANNOTATIONS, k8s.GANG_ANNOTATION), message, help)

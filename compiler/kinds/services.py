@@ -34,6 +34,8 @@ def _amend(gang: GangSpec) -> GangSpec:
     comes_together = is_gang(gang.document) and not is_ordered
     late = () if comes_together else tuple(role.name for role in gang.roles)
     written = {role.name: role.replicas for role in gang.roles}
+    if spec.get("volumeClaimTemplates"):
+        gang = replace(gang, roles=tuple(role.with_volumes() for role in gang.roles))
     gang = with_annotated_topology(with_annotated_minimum(with_annotated_queue(gang)), is_one_group=True)
     return gang.with_controller(dependent_roles=late, written_pods=written)
 

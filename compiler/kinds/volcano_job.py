@@ -127,7 +127,7 @@ def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
     if relaxed and late:
         roles = _with_first_minima(roles, late, spec.minimum)
     if spec.volumes:
-        roles = tuple(replace(role, pod=replace(role.pod, has_unplanned_needs=True)) for role in roles)
+        roles = tuple(role.with_volumes() for role in roles)
     scheduler = spec.scheduler_name or k8s.VOLCANO_SCHEDULER
     times = job_times(document)
     yield GangSpec(

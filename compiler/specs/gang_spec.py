@@ -62,6 +62,10 @@ class RoleSpec:
     minimum_path: tuple[str | int, ...] = ()
     live: LiveRequests | None = None
 
+    def with_volumes(self) -> RoleSpec:
+        """Return the role with pods for which their controller claims volumes."""
+        return replace(self, pod=replace(self.pod, has_unplanned_needs=True))
+
 
 @dataclass(frozen=True, slots=True)
 class SubgroupSpec:

@@ -33,6 +33,14 @@ def test_volcano_s_minimum_for_the_pod_group_of_a_service_counts() -> None:
     assert (found.minimum, found.queue) == (3, "ml")
 
 
+def test_claims_of_a_stateful_set_are_needs_that_the_plan_does_not_know() -> None:
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": wanted}]}
+    for more, unplanned in ((claims, True), ({}, False)):
+        (role,) = gang("apps/v1", "StatefulSet", {"replicas": 2, "template": VOLCANO, **more}).roles
+        assert role.pod.has_unplanned_needs is unplanned
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "late"),
     [("Deployment", {}, ()), ("StatefulSet", {"podManagementPolicy": "Parallel"}, ()), ("StatefulSet", {}, ("pods",))],

@@ -326,9 +326,11 @@ _Name = tuple[str, str, str, str]
 
 
 def object_changes(before: Specs, after: Specs) -> Iterator[str]:
-    """One sentence for each object that is new, deleted or changed."""
+    """One sentence for each object that is new, deleted or changed. One that a plan of the other revision has, as a job
+    whose error is fixed, is among the jobs."""
     old, new = _passed_through(before), _passed_through(after)
-    for name in sorted(old.keys() | new.keys()):
+    declared = {_name(each) for each in before.documents} & {_name(each) for each in after.documents}
+    for name in sorted(((old.keys() ^ new.keys()) - declared) | (old.keys() & new.keys())):
         if name not in old:
             yield f"{new[name].display_name} is new"
         elif name not in new:
@@ -353,7 +355,11 @@ def _passed_through(specs: Specs) -> dict[_Name, Document]:
     planned = {document.identity for gang in specs.gangs for document in (gang.document, *gang.pod_documents)}
     planned |= set() if specs.scheduler is None else {specs.scheduler.document.identity}
     others = (document for document in specs.documents if document.identity not in planned)
-    return {(each.kind, each.group, each.namespace, each.name): each for each in filter(_is_passed_through, others)}
+    return {_name(each): each for each in filter(_is_passed_through, others)}
+
+
+def _name(document: Document) -> _Name:
+    return document.kind, document.group, document.namespace, document.name
 
 
 def _is_passed_through(document: Document) -> bool:

@@ -148,6 +148,19 @@ def test_a_level_chooses_what_fails_and_the_old_word_is_refused(path: Path) -> N
     assert "'never' is now 'no-plan'; 'never-starts' is for jobs that can never start" in text
 
 
+def test_a_job_whose_error_is_fixed_is_not_deleted(repository: GitRepository, path: Path) -> None:
+    good = JOB.replace("NAME", "b")
+    repository.write_file(
+        (path / "jobs/b.yaml").relative_to(repository.folder).as_posix(), f"{good}\n  queue: nowhere\n"
+    )
+    repository.commit()
+    (path / "jobs" / "b.yaml").write_text(good)
+    text = run(path, "HEAD")[1]
+    assert "1 error: the base was rejected" in text
+    assert "default/b (new) in queue default: it is new" in text
+    assert "deleted" not in text
+
+
 def test_a_finding_names_its_object_once(path: Path) -> None:
     (first,) = (path / "cluster-specs").iterdir()
     second = path / "cluster-specs" / "second"

@@ -229,6 +229,7 @@ def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
     """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12
     of Volcano's admission)."""
     children = _children_by_queue(check_input)
+    offered = {name for node in check_input.specs.nodes for name in node.allocatable}
     for queue in _cluster_queues(check_input):
         limits: Amounts = getattr(queue, field)
         below = [child for child in children.get(queue.name, ()) if not child.namespace]
@@ -236,6 +237,8 @@ def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
             continue
         for name in sorted({name for child in below for name in getattr(child, field)}):
             total, limit = sum(getattr(child, field).get(name, 0) for child in below), limits.get(name, 0)
+            if name not in offered and near_resource(name, limits.keys() & offered):
+                continue  # GP391 reports the misspelt name
             if total > limit:
                 largest = max(below, key=lambda child: getattr(child, field).get(name, 0))
                 message = (

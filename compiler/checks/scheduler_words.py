@@ -227,6 +227,9 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
             yield given.finding(f"nothing reads the argument {given.name!r}", _argument_help(given))
 
 
+_WEIGHT_OF_RESOURCE = "resources.<resource>"
+
+
 def _argument_help(given: _GivenArgument) -> str:
     present = _keys_at(given.spec, given.path[:-1])
     own = given.name.removeprefix(f"{given.owner}.")
@@ -234,6 +237,11 @@ def _argument_help(given: _GivenArgument) -> str:
         return meant(given.name, own)
     if whole := next((name for name in given.names if given.name.startswith(f"{name}.")), ""):
         return "remove it" if whole in present else f"write {whole}: it has no parts"
+    for weights in (name for name in given.names if name.endswith(_WEIGHT_OF_RESOURCE)):
+        resource = given.name.removeprefix(weights.removesuffix(_WEIGHT_OF_RESOURCE))
+        if resource != given.name and "/" in resource:
+            listed = weights.removesuffix(".<resource>")
+            return f"write {listed}.{resource}, and name {resource} in {listed}"
     if moved := moved_argument(given.owner, given.name):
         plugin, argument = moved
         if (there := find_argument(plugin, argument)) and there.default == str(given.value).lower():

@@ -156,7 +156,6 @@ class PodTimings:
     missing_keep_room: float = 60.0  # then others are planned there
     first_refusal_look: float = 3.0  # of a gang that lacks pods, at Events that name what refuses them
     longest_refusal_look: float = 60.0
-    refusal_look_per_job: float = 0.1  # more for each other such gang: a busy controller serves ten a second
     refusal_looks: LookUpTimings = LookUpTimings(most=8)
     first_gate_pause: float = 0.5  # of gates that the server refused
     longest_gate_pause: float = 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from compiler.kubernetes import created_at, uid_of
@@ -24,9 +25,10 @@ _LONGEST = 500
 
 
 class _Look(NamedTuple):
-    """looks: how often Events were read. next_at: when they are read again, on the clock. message: the refusal that
-    they report."""
+    """since: when the job's last pod appeared, on the clock. looks: how often Events were read. next_at: when they are
+    read again. message: the refusal that they report."""
 
+    since: float
     looks: int
     next_at: float
     message: str = ""
@@ -34,30 +36,35 @@ class _Look(NamedTuple):
 
 @dataclass(slots=True)
 class PodRefusals:
-    """Reads the Events of jobs that lack pods: each again until they name a refusal, and later the more jobs lack pods,
-    of which a controller serves one after the other. looks: by the job's uid, and how many of its pods exist. backlog:
-    seconds for the other jobs."""
+    """Reads the Events of jobs that lack pods, each again until they name a refusal. While other jobs get pods that has
+    time: the controller serves one after the other. looks: by the job's uid, and how many of its pods exist. served_at:
+    when any of these jobs got a pod."""
 
     client: Client
     clock: Callable[[], float]
     timings: PodTimings = TIMINGS.pods
     looks: dict[tuple[str, int], _Look] = field(default_factory=dict)
-    backlog: float = 0.0
+    served_at: float = -inf
 
     def read(self, jobs: Iterable[tuple[Object, Collection[Object], float]]) -> Mapping[str, str]:
         """Return uid of a job -> why more pods of it are refused; nothing where that is not known. jobs: those that
         lack pods, with their pods and since when."""
         now, look_ups = self.clock(), LookUps(self.clock, self.timings.refusal_looks)
-        known, self.looks, lacking = self.looks, {}, list(jobs)
-        self.backlog = self.timings.refusal_look_per_job * (len(lacking) - 1)
-        for job, pods, since in lacking:
-            key = uid_of(job), len(pods)
-            look = known.get(key, _Look(0, since + self.timings.first_refusal_look))
-            if not look.message and now >= look.next_at + self.backlog and look_ups.may_ask():
+        known, self.looks = self.looks, {}
+        lacking = {(uid_of(job), len(pods)): (job, pods, since) for job, pods, since in jobs}
+        if known.keys() - lacking.keys():
+            self.served_at = now
+        for key, (job, pods, since) in lacking.items():
+            look = known.get(key, _Look(since, 0, since + self.timings.first_refusal_look))
+            if not look.message and now >= self._due_at(look) and look_ups.may_ask():
                 pause = doubled(self.timings.first_refusal_look, look.looks, self.timings.longest_refusal_look)
-                look = _Look(look.looks + 1, self.clock() + pause, self._message(job, pods))
+                look = _Look(since, look.looks + 1, self.clock() + pause, self._message(job, pods))
             self.looks[key] = look
         return {uid: look.message for (uid, _), look in self.looks.items() if look.message}
+
+    def _due_at(self, look: _Look) -> float:
+        served_until = self.served_at + self.timings.first_refusal_look
+        return max(look.next_at, min(served_until, look.since + self.timings.missing_reported_after))
 
     def _message(self, job: Object, pods: Iterable[Object]) -> str:
         """Return the newest refusal since the last pod was created; empty where none is known."""
@@ -74,7 +81,7 @@ class PodRefusals:
         return _OF_POD.sub("", quoted[1].replace('\\"', '"') if quoted else text)[:_LONGEST]
 
     def deadlines(self, now: float) -> list[float]:
-        waiting = (look.next_at + self.backlog for look in self.looks.values() if not look.message)
+        waiting = (self._due_at(look) for look in self.looks.values() if not look.message)
         return [at for at in waiting if at > now]
 
 

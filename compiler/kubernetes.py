@@ -132,6 +132,9 @@ MAPPING_TYPES: Final = (dict, Mapping)
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The terms of an affinity that must hold."""
 PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{what}-pressure" for what in ("disk", "memory", "pid"))
+NO_NETWORK_TAINT = "node.kubernetes.io/network-unavailable"
+UNINITIALIZED_TAINT = "node.cloudprovider.kubernetes.io/uninitialized"
+SHUTDOWN_TAINT = "node.cloudprovider.kubernetes.io/shutdown"
 BATCH_JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 BATCH_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 KUBEFLOW_JOB_NAME_LABEL = "training.kubeflow.org/job-name"

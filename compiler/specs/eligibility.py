@@ -13,7 +13,15 @@ from functools import cached_property
 from typing import TypeVar
 
 from compiler.diagnostics.diagnostic import did_you_mean
-from compiler.kubernetes import NOT_READY_TAINT, PRESSURE_TAINTS, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
+from compiler.kubernetes import (
+    NO_NETWORK_TAINT,
+    NOT_READY_TAINT,
+    PRESSURE_TAINTS,
+    SHUTDOWN_TAINT,
+    UNINITIALIZED_TAINT,
+    UNREACHABLE_TAINT,
+    UNSCHEDULABLE_TAINT,
+)
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.node_spec import NodeSpec, NumaSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
@@ -55,9 +63,9 @@ TRANSIENT_TAINTS = {
     NOT_READY_TAINT: "not ready",
     UNREACHABLE_TAINT: "unreachable",
     **dict.fromkeys(PRESSURE_TAINTS, "short of disk, memory or processes"),
-    "node.kubernetes.io/network-unavailable": "without network",
-    "node.cloudprovider.kubernetes.io/uninitialized": "not initialized",
-    "node.cloudprovider.kubernetes.io/shutdown": "shut down",
+    NO_NETWORK_TAINT: "without network",
+    UNINITIALIZED_TAINT: "not initialized",
+    SHUTDOWN_TAINT: "shut down",
 }
 """Taints that Kubernetes itself sets while a node takes no pods, and takes off afterwards -> what the node is then."""
 

@@ -152,6 +152,11 @@ ELSEWHERE: Mapping[Verb, str] = {
     ("get", "", "persistentvolumeclaims", ""): (
         f"{UNIT}/pods/test_part.py::test_one_unbindable_gang_closes_no_node_to_others_and_is_held_after_three_rounds"
     ),
+    # Events are read of a gang that lacks pods for some seconds.
+    ("list", "", "events", ""): (
+        f"{UNIT}/test_idle_room.py::"
+        "test_a_gang_whose_pods_are_all_refused_keeps_no_room_and_is_reported_with_the_servers_message"
+    ),
     # A table of the inventory leaves its ConfigMaps when it has outgrown them, with some thousand objects.
     ("delete", "", "configmaps", "gangplan-system"): (
         f"{UNIT}/inventory/test_store.py::test_a_table_that_grows_is_spread_and_a_writer_killed_in_between_loses_nothing"

@@ -129,8 +129,8 @@ def lower_pod_rules(
         if rule not in owner_roles and not selected_roles:
             continue
         selected_pods, owners = others.selected_by(rule), owner_pods.get(rule, [])
-        asking = [gangs[j].roles[t] for j, t in selected_roles]
-        if rule.rule_kind == "host-port" and not (selected_pods or owners) and _never_meet(asking, nodes):
+        is_of_gangs = rule.rule_kind == "host-port" and not (selected_pods or owners)
+        if is_of_gangs and _never_meet([gangs[j].roles[t] for j, t in selected_roles], nodes):
             continue
         for rules, roles in ((owned, owner_roles.get(rule, ())), (selecting, selected_roles)):
             for gang_role in dict.fromkeys(roles):

@@ -1,4 +1,4 @@
-"""Gangs whose controllers do not create every pod. Decisions on data, no IO.
+"""Gangs whose controllers do not create every pod. Decisions on data; only `PodRefusals` asks the server.
 
 No gate is lifted before all pods exist. A quota, a LimitRange or a webhook may refuse some of them, and most
 controllers try for ever. So once Events name the refusal, or after a while, the gang keeps no room, until another pod
@@ -85,9 +85,9 @@ class MissingPods:
         lacking = ((key, one.since) for key, one in found.items() if one.cause != _NOT_ADMITTED)
         messages = self.refusals.read((observation.objects[key], pods_by_job.get(key, ()), at) for key, at in lacking)
         self.creations = {key: one._replace(refusal=messages.get(one.job, "")) for key, one in found.items()}
-        self.refused = {key: text for key, text in self.refused.items() if key in snapshot.gangs}
-        self.refused |= {key: one.refusal for key, one in self.creations.items() if one.refusal}
-        self.refused = {key: text for key, text in self.refused.items() if not pods_by_job.get(key)}
+        refused = {**self.refused, **{key: one.refusal for key, one in self.creations.items() if one.refusal}}
+        without_pods = {key for key in snapshot.gangs if not pods_by_job.get(key)}
+        self.refused = {key: text for key, text in refused.items() if key in without_pods}
 
     def _creation(
         self, key: str, gang: PlannedGang, job: str, counted: _Count | None, now: float, cause: str

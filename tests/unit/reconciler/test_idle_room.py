@@ -205,7 +205,7 @@ def test_a_refusal_before_the_last_pod_was_created_says_nothing(passes: Passes, 
 
 
 def strip(monkeypatch: pytest.MonkeyPatch, name: str, mark: str) -> None:
-    """A webhook removes this annotation or label of the object from now on, whoever writes it."""
+    """A webhook removes this annotation or label at each write of the object from now on."""
     write = FakeCluster._write
 
     def stripped(self: FakeCluster, path: str, item: Object, is_dry: bool) -> ScriptedAnswer:

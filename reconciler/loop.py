@@ -132,7 +132,7 @@ def observe(parts: Parts) -> tuple[Seen, Effects]:
     ended = parts.objects.writer.settle()  # before the observation: they are laid over it
     observation, now, wall_now = hands.watches.observe(Restrictions()), hands.clock(), hands.wall_clock()
     keeper, snapshot = hands.keeper, planning.snapshot
-    seen = Seen(now, wall_now, keeper.is_leading, observation, inventory, keeper.leads_since, keeper.led_since)
+    seen = Seen(now, wall_now, keeper.is_leading, observation, inventory, keeper.leads_since, keeper.others_led_until)
     parts.pods.observe(observation)
     settled = Effects(tuple(each for each in ended if isinstance(each, ChangeResult))) + parts.pods.settle(ended, seen)
     jobs = [gang.job for gang in snapshot.gangs.values()] if snapshot else []

@@ -52,8 +52,8 @@ def _inventory_of(item: Object) -> str:
 @dataclass(slots=True)
 class InventoryKeeper:
     """inventory: None until it is read, or where it is to be read again. is_leading: whether the lease was held at the
-    last `take_up`. leads_since: when this replica last began to lead, on the clock. led_since: when the
-    last other replica had ceased to lead. term: the lease's transitions then."""
+    last `take_up`. leads_since: when this replica last began to lead, on the clock. others_led_until: when
+    the last other replica had ceased to lead. term: the lease's transitions then."""
 
     store: InventoryStore
     lease: Lease
@@ -62,7 +62,7 @@ class InventoryKeeper:
     inventory: Inventory | None = None
     is_leading: bool = False
     leads_since: float = 0.0
-    led_since: float = -inf
+    others_led_until: float = -inf
     term: int = -1
 
     def take_up(self, go_on: Callable[[Inventory, bool], None]) -> Inventory:
@@ -84,7 +84,7 @@ class InventoryKeeper:
         if is_held:
             self.leads_since = self.clock()
             if transitions != self.term:
-                self.term, self.led_since = transitions, began_at
+                self.term, self.others_led_until = transitions, began_at
             inventory.take_over(transitions)
             refuse_beside_another(self.store)
         return inventory

@@ -129,8 +129,8 @@ class Observation:
 class Seen:
     """An observation with its time and inventory. now: on the clock. wall_now: seconds since the epoch. is_leading:
     whether this replica held the lease when the pass began. leads_since: when it last began to lead, on the clock.
-    led_since: when the last other replica had ceased to lead. doubts: Ref.key of a job -> why it is unknown whether the
-    job still exists."""
+    others_led_until: when the last other replica had ceased to lead. doubts: Ref.key of a job -> why it is unknown
+    whether the job still exists."""
 
     now: float
     wall_now: float
@@ -138,7 +138,7 @@ class Seen:
     observation: Observation
     inventory: Inventory
     leads_since: float = 0.0
-    led_since: float = -inf
+    others_led_until: float = -inf
     doubts: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -50,22 +50,22 @@ class Branch:
     def head(self) -> BranchHead:
         return self.poller.head_now()
 
-    def aim(self, in_force: str, led_since: float) -> Target:
+    def aim(self, in_force: str, others_led_until: float) -> Target:
         """Return the target for the commit in force, empty for none; with the cause if git cannot find it, or the head
         is held back.
 
-        led_since: when nobody else led any more, on the monotonic clock. A head that was fetched before may be older
-        than what another replica followed, as where the branch was set back since: it is fetched again first.
+        others_led_until: on the monotonic clock. A head that was fetched before may be older than what another replica
+        followed, as where the branch was set back since: it is fetched again first.
         """
         head = self.head.commit
         is_decided = not head or not in_force or head == in_force
-        self._is_stale = not is_decided and self.poller.fetched_at < led_since
+        self._is_stale = not is_decided and self.poller.fetched_at < others_led_until
         if is_decided:
             return Target(head or in_force)
         if self._is_stale:
-            if self._asked_since != led_since:
+            if self._asked_since != others_led_until:
                 self.poller.poke()
-            self._asked_since = led_since
+            self._asked_since = others_led_until
             return Target(in_force)
         try:
             if self.mirror.is_ancestor(in_force, head) or self._may_rewrite(head):

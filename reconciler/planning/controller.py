@@ -193,7 +193,7 @@ class PlanningPart(Part):
     def follow(self, seen: Seen) -> Target:
         """Take the answers that have arrived; return the commit that is to be in force, and the plan that is."""
         self._take_result(seen)
-        aim = self.branch.aim(self._in_force(seen), seen.led_since)
+        aim = self.branch.aim(self._in_force(seen), seen.others_led_until)
         in_force, rejection = self._in_force(seen), self.rejections.get(aim.commit)
         is_put_off = rejection is not None and aim.commit != in_force and seen.now < rejection.retry_at
         commit = self._settle(seen, in_force if is_put_off else aim.commit)

@@ -122,7 +122,7 @@ class PlanningWorld:
     ) -> None:
         self.clone, self.compiler, self.asked = Clone(_head(head), follows), Clocked(), Asked()
         self.inventory = Inventory(commit=commit or (in_force.commit if in_force else ""))
-        self.time, self.is_leading, self.led_since, self.wakes = 0.0, True, -inf, 0
+        self.time, self.is_leading, self.others_led_until, self.wakes = 0.0, True, -inf, 0
         self.held_out: list[str] = []
         self.annotations: Mapping[str, str] = {}
         self.compiles: list[tuple[str, float, str]] = []
@@ -174,7 +174,9 @@ class PlanningWorld:
 
     def seen(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Seen:
         observation = Observation(objects or {}, readable)
-        return Seen(self.time, self.time, self.is_leading, observation, self.inventory, led_since=self.led_since)
+        return Seen(
+            self.time, self.time, self.is_leading, observation, self.inventory, others_led_until=self.others_led_until
+        )
 
     def look(self, objects: Mapping[str, Object] | None = None, readable: frozenset[str] = READABLE) -> Target:
         """One look at the cluster."""

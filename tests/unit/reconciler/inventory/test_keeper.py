@@ -70,7 +70,7 @@ def test_a_term_begins_when_another_replica_has_led(cluster: FakeCluster) -> Non
         keeper.lease.transitions = transitions
         keeper.forget()
         keeper.take_up(nothing)
-        since.append(keeper.led_since)
+        since.append(keeper.others_led_until)
     assert since == [1.0, 1.0, 3.0]
 
 

@@ -308,7 +308,7 @@ def test_a_new_leader_follows_no_head_that_was_fetched_before_it_led() -> None:
     """Seen once: a permitted force push had set the branch back, and the successor, whose clone was older, went forth
     again to the commit that was taken back."""
     world = PlanningWorld(Snapshot("set-back", True, plan={"gangs": []}), "taken-back")
-    world.clone.fetched_at, world.led_since = 5.0, 10.0
+    world.clone.fetched_at, world.others_led_until = 5.0, 10.0
     assert [world.look().commit for _ in range(3)] == ["set-back"] * 3
     assert (world.clone.pokes, world.compiler.asked, world.part.is_busy) == (1, [], True)
     world.clone.head = replace(world.clone.head, problem="no route")

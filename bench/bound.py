@@ -6,7 +6,7 @@ import math
 
 import pulp
 
-from solver.admission.greedy_fill import greedy_floor
+from solver.admission.greedy_floor import greedy_floor
 from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.models import constraints, variables

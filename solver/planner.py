@@ -16,8 +16,8 @@ from solver.facts import SlotShortage
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.options import Options
-from solver.placement.former_places import keeps_former_places
 from solver.placement.growth import grow_gangs
+from solver.placement.keep import keeps_former_places
 from solver.placement.role_affinity import improve_role_affinity
 from solver.placement.spread_pods import spread_pods_evenly
 from solver.plan import Action, Batch, Decision, Objective, Plan, QueueUse, Verdict
@@ -31,8 +31,7 @@ from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
 from solver.state.state import State
 from solver.timeline.entitled_growth import plan_with_entitled_growth
-from solver.timeline.lending import lend_dedicated_domains
-from solver.timeline.unused_shares import pass_shares_on
+from solver.timeline.unused_shares import lend_dedicated_domains, pass_shares_on
 from solver.validation.values import validate
 
 DECIDING_SHARE = 0.7

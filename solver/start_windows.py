@@ -1,7 +1,7 @@
 """When the gangs that wait in a plan start: windows of start times from simulated futures.
 
 A gang is in the line of the resource of which it needs the largest part of the cluster, of devices if it needs any. For
-that resource the cluster is one pool (`solver.forecast.futures`), to which gangs return their amounts as they end.
+that resource the cluster is one pool (`solver.forecast`), to which gangs return their amounts as they end.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from solver.forecast.futures import Pool, start_times
-from solver.forecast.run_times import draw_length
-from solver.forecast.scores import PastRuns
-from solver.forecast.windows import Window, starts_in_futures
+from solver.forecast import PastRuns, Pool, Window, draw_length, start_times, starts_in_futures
 from solver.plan import Decision, Plan
 from solver.problem import Problem, Vector
 from solver.semantics.gang_classes import waiting_class

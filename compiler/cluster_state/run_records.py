@@ -11,7 +11,7 @@ from typing import Any
 from compiler.fields.timestamp import epoch_seconds, parse_timestamp, rfc3339
 from compiler.kubernetes import API_VERSION, Object
 from compiler.specs.gang_spec import JobKey
-from solver.forecast.scores import Outcome
+from solver.forecast import Outcome
 
 RUN_RECORDS = "RunRecords"
 _FIELDS = ("submitted", "started", "ended", "promise")

@@ -32,9 +32,7 @@ from compiler.specs.eligibility import NearKinds, excluding_numa_policies
 from compiler.specs.gang_spec import GangSpec, JobKey
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.eviction_votes import eviction_votes, votes_if_added
-from solver.forecast.run_times import RunHistory
-from solver.forecast.scores import Outcome, PastRuns, promise_score
-from solver.forecast.windows import Correction
+from solver.forecast import Correction, Outcome, PastRuns, RunHistory, promise_score
 from solver.problem import DisruptionBudget, EvictionVotes, Problem
 
 

@@ -15,7 +15,7 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.parts import GroupTerm
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.fairshare import Turn
-from solver.forecast.scores import PastRuns
+from solver.forecast import PastRuns
 
 
 @dataclass(frozen=True, slots=True)

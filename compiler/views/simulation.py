@@ -11,14 +11,23 @@ from typing import Any
 from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
 from compiler.views.style import Style
-from solver.forecast.scores import PromiseScore
-from solver.forecast.windows import SHARE as STATED
+from solver.forecast import SHARE as STATED
+from solver.forecast import PromiseScore
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, UNCERTAIN, Contrast
-from solver.simulation.curves import Edges, curves, edges_of
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
 from solver.simulation.pieces import joined
 from solver.simulation.replay import Replay
-from solver.simulation.shares import Floats, QueueShare, ShareCurves, queue_share, share_curves, share_error
+from solver.simulation.shares import (
+    Edges,
+    Floats,
+    QueueShare,
+    ShareCurves,
+    curves,
+    edges_of,
+    queue_share,
+    share_curves,
+    share_error,
+)
 from solver.simulation.trial import Trial
 from solver.simulation.workload import SECOND, Workload
 

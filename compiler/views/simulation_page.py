@@ -7,9 +7,9 @@ from typing import Any
 
 from compiler.views.report import replay_page
 from compiler.views.simulation import KIND, ContrastView, SimulationView, contrast_document, replay_data, size_text
-from solver.simulation.curves import edges_of
 from solver.simulation.pieces import joined
 from solver.simulation.replay import Replay
+from solver.simulation.shares import edges_of
 
 PARTS = 300
 """Points of a curve on the page."""

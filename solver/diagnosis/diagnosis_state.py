@@ -19,15 +19,17 @@ from solver.problem import UNKNOWN, Gang, Node, Problem, Vector
 from solver.semantics.device_slots import (
     FreeVectors,
     IntArray,
+    PodRows,
     SlotUses,
+    add_rows,
     capacity_vectors,
+    pod_rows,
     slot_positions,
     vectors_without_foreign,
 )
 from solver.semantics.exclusions import exclude_for_gang
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import Placements, add_vectors, merge_placements, placed_demand
-from solver.semantics.pod_rows import PodRows, add_rows, pod_rows
 from solver.semantics.priorities import expected_end, precedence, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted

@@ -14,8 +14,8 @@ from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.world import Family, World, with_role
 from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ShareLimit
 from solver.problem import GroupQuota, Limits, Problem, Queue, Vector
+from solver.semantics.entitlements import share_limits
 from solver.semantics.placements import add_vectors
-from solver.semantics.queue_limits import share_limits
 from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 

@@ -30,8 +30,7 @@ from solver.models.constraints import floor_sizes, pods_of_size
 from solver.models.sets import Sets
 from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
 from solver.problem import Vector
-from solver.semantics.placement_cost import SEPARATIONS, UnopenedCapacity
-from solver.semantics.separation_wishes import HeldDomains
+from solver.semantics.placement_cost import SEPARATIONS, HeldDomains, UnopenedCapacity
 from solver.semantics.topology import ROOT
 
 StartValues = dict[str, float]

@@ -14,11 +14,11 @@ import numpy as np
 
 from solver.problem import Limits, PodRequest, Problem, Subgroup, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
+from solver.semantics.entitlements import QueueCeiling
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.gang_sizes import hard_subgroup_tiers
 from solver.semantics.placements import Placements
 from solver.semantics.priorities import is_promised_level
-from solver.semantics.queue_limits import QueueCeiling
 from solver.semantics.share_measures import (
     SiblingQueues,
     gang_dominant_share,

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from solver.models.sets import Sets
 from solver.problem import Gang, Vector
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.placement_cost import UnopenedCapacity
-from solver.semantics.separation_wishes import HeldDomains
+from solver.semantics.placement_cost import HeldDomains, UnopenedCapacity
 from solver.semantics.topology import ROOT
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
-from solver.placement.former_places import take_former_places
+from solver.placement.keep import take_former_places
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.gang_classes import breaks_topology, growing_class, has_partial_subgroup, pods_per_role
 from solver.semantics.placements import Placements, merge_placements

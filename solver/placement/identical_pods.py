@@ -21,7 +21,7 @@ from solver.options import Options
 from solver.placement import bounds
 from solver.placement.task import PlacementTask
 from solver.problem import Placement
-from solver.search.search import Incumbent, Limits, Moves, Work, improve
+from solver.search import Incumbent, Limits, Moves, Work, improve
 from solver.semantics.gang_classes import ClassRole, GangClass
 from solver.semantics.placement_cost import tier_span
 from solver.semantics.placements import Placements, dominant_share, merge_placements

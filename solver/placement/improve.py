@@ -18,7 +18,7 @@ from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve
 from solver.placement.realise import repack_tighter
 from solver.placement.task import PlacementTask, TopologyCost
 from solver.problem import PodRequest
-from solver.search.search import Incumbent, Limits, Moves, improve
+from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.placement_cost import PlacementCost
 from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT

@@ -19,7 +19,7 @@ from solver.mip.engine import solve_model
 from solver.mip.rows import Terms, at_least, linear, normalized_at_most
 from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem, Vector
-from solver.search.search import Incumbent, Limits, Moves, improve
+from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
 from solver.semantics.placements import Placements, add_vectors

@@ -12,7 +12,7 @@ from functools import partial
 
 from solver.options import Options
 from solver.problem import Gang, Placement, Problem
-from solver.search.search import Incumbent, Limits, Moves, improve
+from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.placement_cost import BoolArray
 from solver.semantics.placements import Placements, merge_placements, new_placements, requested_resources
 from solver.state.free_nodes import FreeNodes

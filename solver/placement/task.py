@@ -11,9 +11,8 @@ from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import bounds
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, node_group_cost, topology_cost
+from solver.semantics.placement_cost import HeldDomains, PlacementCost, UnopenedCapacity, node_group_cost, topology_cost
 from solver.semantics.placements import Placements, dominant_share, merge_placements, new_placements
-from solver.semantics.separation_wishes import HeldDomains
 from solver.state.state import Pods, State
 
 TopologyCost = tuple[int, int]

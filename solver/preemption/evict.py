@@ -20,7 +20,7 @@ from solver.plan import Objective
 from solver.preemption.evictions import total_loss
 from solver.preemption.plan_state import PlanState
 from solver.preemption.search import EvictionChoice, EvictionProblem, cheapest_victims
-from solver.search.search import Incumbent, Limits, Moves, improve
+from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.eviction_rights import ReclaimRight, Victim, min_retained_amounts
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placement_cost import COST_NAMES

@@ -11,7 +11,7 @@ A slot request asks for `share` from each of `number` different slots of one gro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.plan import SlotUse
-from solver.problem import Placement, PodRequest, Problem, SlotRequest, Vector
+from solver.problem import Gang, Placement, PodRequest, Problem, SlotRequest, Vector
 
 IntArray = npt.NDArray[np.int64]
 
@@ -323,3 +323,23 @@ def deal_slots(counts: PodsPerSlot, pods: int) -> list[tuple[int, ...]]:
     """
     units = [c for c, number in enumerate(counts) for _ in range(number)]
     return [tuple(units[pod::pods]) for pod in range(pods)]
+
+
+PodRows = tuple[IntArray, IntArray]
+"""(nodes, the requests of pods on each of them: node x resource). A node may occur several times."""
+
+
+def pod_rows(gang: Gang, pods: Sequence[Placement]) -> PodRows:
+    """Return the requests of these pods of the gang."""
+    rows = [[p.pods * amount for amount in gang.roles[p.role].request] for p in pods]
+    width = len(gang.roles[0].request) if gang.roles else 0
+    return np.array([p.node for p in pods], dtype=np.int64), np.array(rows, dtype=np.int64).reshape(-1, width)
+
+
+def add_rows(total: IntArray, rows: Iterable[PodRows], times: int = 1) -> None:
+    """Add the rows to those of `total` (node x resource), column by column: many times faster than all at once."""
+    found = list(rows)
+    if found:
+        nodes, amounts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        for r in range(total.shape[1]):
+            np.add.at(total[:, r], nodes, times * amounts[:, r])

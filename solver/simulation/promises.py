@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from solver.forecast.futures import Pool, start_times
-from solver.forecast.run_times import RunHistory, draw_length
-from solver.forecast.scores import Outcome, PromiseScore, promise_score
-from solver.forecast.windows import Correction, Window, starts_in_futures
+from solver.forecast import (
+    Correction,
+    Outcome,
+    Pool,
+    PromiseScore,
+    RunHistory,
+    Window,
+    draw_length,
+    promise_score,
+    start_times,
+    starts_in_futures,
+)
 from solver.simulation.policies import Event
 from solver.simulation.site import Site
 from solver.simulation.workload import SECOND, Workload

@@ -9,10 +9,10 @@ from functools import cached_property
 
 from solver.problem import Limits, Problem, Vector
 from solver.semantics import entitlements, hierarchical_drf, queues, share_measures
+from solver.semantics.entitlements import QueueCeiling, queue_ceilings
 from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import add_vectors, dominant_share, negative_of
-from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
 from solver.semantics.share_measures import ShareMeasure, SiblingQueues
 from solver.state.free_nodes import free_and_overcommitted
 

@@ -21,11 +21,18 @@ from solver.options import Options
 from solver.placement.batch import placement_alone, starts_alone
 from solver.plan import Reservation
 from solver.problem import GangTimes, Problem, Vector
-from solver.semantics.device_slots import FreeVectors, IntArray, capacity_vectors, vectors_without_foreign
+from solver.semantics.device_slots import (
+    FreeVectors,
+    IntArray,
+    PodRows,
+    add_rows,
+    capacity_vectors,
+    pod_rows,
+    vectors_without_foreign,
+)
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import new_placements, placed_demand, vector_sum
-from solver.semantics.pod_rows import PodRows, add_rows, pod_rows
 from solver.semantics.priorities import expected_end
 from solver.state.queue_books import QueueBooks
 from solver.state.selected_pods import PodRuleCounts, initial_rule_counts

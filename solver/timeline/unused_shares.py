@@ -5,6 +5,10 @@ Proportion distributes by the requests of gangs with pods. All gangs are decided
 gets its entitlement. A gang that then waits, larger than the rest of its queue's share, is held: kept out of the
 cluster, if it is not there yet, and so without a request. The freed share is given to one held gang after another, of
 the queue with the lowest share first, as far as the shares that result from the remaining requests admit it.
+
+Idle dedicated domains are lent last of all, and only to gangs that the owner can have evicted at once. All gangs are
+decided as if nothing were lent. Those that then still wait and may borrow (`eviction_rights.may_borrow_domains`) are
+decided once more in the remaining room, with the dedicated domains open to them.
 """
 
 from __future__ import annotations
@@ -14,13 +18,18 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from solver.admission.batches import split_into_batches
 from solver.placement.fit import shortage
 from solver.plan import Objective
+from solver.preemption.decide import decide_batches, floor_of
 from solver.preemption.plan_state import DecidedBatch, PlanState
 from solver.problem import Problem
+from solver.semantics.eviction_rights import may_borrow_domains
+from solver.semantics.exclusions import dedicated_nodes, exclude_nodes, with_fixed_exclusions
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.semantics.share_measures import queue_priority
+from solver.timeline.reservation import reserved_exclusions
 
 
 def pass_shares_on(plan: PlanState) -> PlanState:
@@ -111,3 +120,19 @@ def _start_beside(plan: PlanState, j: int, held: Collection[int]) -> tuple[Objec
         return found[1]
     finally:
         plan.state.hold_gangs(frozenset())
+
+
+def lend_dedicated_domains(plan: PlanState) -> PlanState:
+    """Return the plan with waiting gangs started in dedicated domains of others, where they may borrow and fit."""
+    problem, reservation = plan.unrestricted_problem, plan.reservation
+    reserved_for = None if reservation is None else reservation.gang
+    others = (j for j in plan.waiting_gangs() if j != reserved_for)
+    asking = [j for j in others if may_borrow_domains(problem, j)]
+    if not asking or not dedicated_nodes(problem):
+        return plan
+    opened = with_fixed_exclusions(problem)
+    if reservation is not None:
+        opened = exclude_nodes(opened, reserved_exclusions(opened, reservation))
+    other = plan.for_borrowers(opened)
+    groups, floor = split_into_batches(opened, asking, plan.options, partial(floor_of, other, asking))
+    return plan.with_borrowers(decide_batches(other, groups, floor))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solver.admission.greedy_fill import greedy_floor
+from solver.admission.greedy_floor import greedy_floor
 from solver.facts import Fact
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Options

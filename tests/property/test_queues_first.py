@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.admission.greedy_fill import without_overtaking
+from solver.admission.greedy_floor import without_overtaking
 from solver.models.sets import Sets
 from solver.options import Budget, Options
 from solver.plan import Plan

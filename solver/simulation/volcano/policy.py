@@ -18,8 +18,7 @@ from solver.simulation.room import Holds
 from solver.simulation.site import Order, Site
 from solver.simulation.volcano.evictions import MOST_EVICTIONS, Evictions
 from solver.simulation.volcano.queues import QueueAccounts
-from solver.simulation.volcano.scores import NodeScores
-from solver.simulation.volcano.session import JobState, Pod
+from solver.simulation.volcano.session import JobState, NodeScores, Pod
 from solver.simulation.workload import SECOND, Shape, Workload
 
 ENQUEUE_VOTERS = ("overcommit", "proportion", "capacity")

@@ -10,7 +10,7 @@ import pytest
 
 from compiler.fields.timestamp import epoch_seconds, rfc3339
 from compiler.kubernetes import PROMISED_START_ANNOTATION
-from solver.forecast.run_times import ENOUGH
+from solver.forecast import ENOUGH
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,

@@ -6,9 +6,17 @@ import random
 
 import pytest
 
-from solver.forecast.futures import Pool, start_times
-from solver.forecast.run_times import ENOUGH, RunHistory, RunTimes, draw_length
-from solver.forecast.windows import RECENT, Correction, starts_in_futures
+from solver.forecast import (
+    ENOUGH_RUNS,
+    RECENT,
+    Correction,
+    Pool,
+    RunHistory,
+    RunTimes,
+    draw_length,
+    start_times,
+    starts_in_futures,
+)
 
 
 def drawn(times: RunTimes, age: int) -> list[int]:
@@ -33,7 +41,7 @@ def test_what_is_left_depends_on_the_age() -> None:
 
 def test_a_length_is_of_the_closest_class_that_knows_longer_runs() -> None:
     history = RunHistory()
-    for _ in range(ENOUGH):
+    for _ in range(ENOUGH_RUNS):
         history.add(("mine", "all"), 10)
         history.add(("few", "all"), 50)
     history.add(("fewer", "all"), 7)

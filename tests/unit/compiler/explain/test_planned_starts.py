@@ -21,8 +21,7 @@ from compiler.repository.tree import Repository
 from compiler.specs.gang_spec import JobKey
 from compiler.views.data import gang_entry, plan_document
 from compiler.views.text import plan_text
-from solver.forecast.run_times import ENOUGH as ENOUGH_RUNS
-from solver.forecast.windows import ENOUGH
+from solver.forecast import ENOUGH, ENOUGH_RUNS
 
 CASE = Path(__file__).parents[3] / "golden" / "reservation"
 NOW, HOUR = 1772445600, 3600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver.clock import Clock
 from solver.placement.improve import EmptySupernodes
 from solver.problem import Placement, Problem
-from solver.search.search import Limits, improve
+from solver.search import Limits, improve
 from solver.semantics.placements import Placements
 from tests.builders.models import task_of
 from tests.builders.problems import gang, nodes, problem, role

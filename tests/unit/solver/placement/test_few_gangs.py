@@ -12,7 +12,7 @@ from solver.placement.batch import batch_sets
 from solver.placement.improve import FewGangs, improve_placements
 from solver.placement.task import PlacementTask
 from solver.problem import Placement
-from solver.search.search import Limits, improve
+from solver.search import Limits, improve
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements
 from solver.state.state import State

@@ -12,8 +12,8 @@ from solver.admission.admit import Admission
 from solver.mip.executors import LOCAL_EXECUTOR, process_executor
 from solver.models.sets import Sets
 from solver.options import Options
-from solver.placement import independent_parts
-from solver.placement.independent_parts import independent_groups
+from solver.placement import batch
+from solver.placement.batch import independent_groups
 from solver.placement.spread import PlacementResult
 from solver.placement.spread import place_admitted as spread_together
 from solver.plan import Plan
@@ -121,10 +121,10 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
         asked.append(len(admission.admitted))
         return spread_together(s, admission, floor, options)
 
-    monkeypatch.setattr(independent_parts, "spread_together", together)
+    monkeypatch.setattr(batch, "spread_together", together)
     assert timeless(solve(world)) == timeless(apart)
     assert asked == [2, 2]
-    monkeypatch.setattr(independent_parts, "independent_groups", lambda _, gangs: [gangs])
+    monkeypatch.setattr(batch, "independent_groups", lambda _, gangs: [gangs])
     whole = solve(world)
     assert asked[2:] == [4]
     assert whole.batches[0].objectives == apart.batches[0].objectives
@@ -137,7 +137,7 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
 
 def test_parts_of_which_one_is_too_coarse_are_all_asked_again() -> None:
     fine = PlacementResult({0: ()}, ())
-    assert independent_parts.merge_groups(
+    assert batch.merge_groups(
         [fine, PlacementResult({}, (), (5,)), PlacementResult({}, (), (2,))], Options()
     ) == PlacementResult({}, (), (2, 5))
 

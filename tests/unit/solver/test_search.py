@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from solver.clock import Clock
-from solver.search.search import Incumbent, Limits, improve
+from solver.search import Incumbent, Limits, improve
 
 
 @dataclass

@@ -209,6 +209,9 @@ def job_decisions(
     specs: Specs, problem: Problem, origins: Origins, plan: Plan
 ) -> tuple[tuple[JobDecision, ...], DocumentErrors]:
     """One for each job of the specs, in their order, and the errors of those whose decision cannot be explained."""
+    if specs.is_partial:  # what is missing may be what a job needs
+        decisions = (replace(each, facts=tuple(replace(f, never=False) for f in each.facts)) for each in plan.decisions)
+        plan = replace(plan, decisions=tuple(decisions))
     translator = _DecisionTranslator(problem, origins, specs, plan)
     makers: dict[int, Callable[[GangSpec], JobDecision]] = {
         id(spec): partial(translator.job_decision, decision=decision)

@@ -60,7 +60,8 @@ def refused_by_operator(check_input: DocumentInput) -> Iterator[Finding]:
     (pcs/validation/podcliqueset.go) and kthena (webhook/validator.go) refuse cliques and roles that do not fit. A group
     of a LeaderWorkerSet has a pod, and subgroups divide it. The entry point and the steps of a Workflow are its
     templates, each of one type, with all parameters declared and given (Argo's workflow/validate/validate.go). KAITO
-    drops what it does not know. Fix: see the message."""
+    drops what it does not know. Hooks of Helm and Argo CD are not run, and a status in a file closes no queue. Fix: see
+    the message."""
     for found in check_input.models:
         document = found.document
         for breach in breaches(f"{document.kind}.{document.group}", document.data):

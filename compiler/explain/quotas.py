@@ -1,4 +1,4 @@
-"""ResourceQuotas of the cluster's state that have no room for the pods which jobs of the plan have yet to get."""
+"""ResourceQuotas of the cluster and the repository without room for the pods that jobs of the plan have yet to get."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ def quota_diagnostics(
     specs: Specs, origins: Origins, problem: Problem, plan: Plan, state: ClusterState | None
 ) -> Iterator[Diagnostic]:
     """One for each resource of a quota that has no room for all pods to come, at the first job that exceeds it."""
-    if state is None or not state.resource_quotas:
-        return
+    state = state or ClusterState()
+    live = {(namespace_of(quota), name_of(quota)) for quota in state.resource_quotas}
+    declared = (found.data for found in specs.documents if found.kind == "ResourceQuota")
+    new = [quota for quota in declared if (namespace_of(quota), name_of(quota)) not in live]
     pods = _PodsToCome(specs, origins, problem, plan, state)
-    for quota in state.resource_quotas:
+    for quota in (*state.resource_quotas, *new):
         jobs = pods.jobs_by_namespace.get(namespace_of(quota), ())
         for limit in _limits(quota, specs) if jobs else ():
             yield from _limit_diagnostics(limit, jobs, pods)
@@ -68,21 +70,22 @@ def _limit_diagnostics(limit: _Limit, jobs: Sequence[int], pods: _PodsToCome) ->
     for j in jobs:
         asked = pods.amount(j, limit)
         if total + asked > limit.hard and asked:
-            over.append((j, asked))
+            over.append((j, asked, total - limit.used))
         else:
             total += asked
     if not over:
         return
-    first, asked = over[0]
+    first, asked, taken = over[0]
     waits = pods.waits(first)
     document, resource = pods.origins.gangs[first].document, limit.resource
     used, hard = (exact_amount(resource, amount) for amount in (limit.used, limit.hard))
+    before = f" and {exact_amount(resource, taken)} go to other jobs" if taken else ""
     message = (
         f"ResourceQuota {limit.quota} allows {hard} {resource} in namespace {document.namespace or 'default'}, of "
-        f"which {used} are used; the pods that {document.display_name} has yet to get ask for "
+        f"which {used} are used{before}; the pods that {document.display_name} has yet to get ask for "
         f"{exact_amount(resource, asked)}"
     )
-    if others := [pods.origins.gangs[j].document.name for j, _ in over[1:] if pods.waits(j) == waits]:
+    if others := [pods.origins.gangs[j].document.name for j, *_ in over[1:] if pods.waits(j) == waits]:
         message += f"; no room either for {short_list(others)}"
     at = document.position("metadata", "name")
     help = "raise the quota, or wait until other pods of the namespace end"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +24,8 @@ BUILD_FAILED = declare_rule("GP134", "error")
 BUILT_MARK = b"# Built by kustomize from this folder.\n"
 """The first bytes of the content that replaces a built kustomization."""
 TIMEOUT = 30
+_LOGGED = re.compile(r'E\d{4} \d.*?] "command failed" err="(.*)"', re.DOTALL)
+"""How kubectl logs a failed build, after the time and the number of the process."""
 
 
 def with_built_kustomizations(files: Mapping[str, bytes]) -> tuple[Mapping[str, bytes], list[Diagnostic]]:
@@ -115,6 +118,8 @@ def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> 
         return done.stdout
     for name in (str(top), os.path.realpath(top)):
         output = output.replace(f"{name}/", "").replace(name, ".")
+    if logged := _LOGGED.fullmatch(output):
+        output = logged[1]
     help = f"correct it; it has the YAML and JSON files below {' and '.join(ROOT_FOLDERS)} alone, built without network"
     message = f"the kustomization cannot be built: {output or 'no message'}"
     return BUILD_FAILED.diagnostic(at, message, help, object=f"Kustomization {printable_name(folder)}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from compiler.diagnostics.diagnostic import Diagnostic, Position, declare_rule
-from compiler.repository.kustomize import with_built_kustomizations
+from compiler.repository.kustomize import BUILD_FAILED, NOT_BUILT, with_built_kustomizations
 from compiler.repository.paths import (
     CLUSTERS_FOLDER,
     IGNORE_FILE,
@@ -82,11 +82,12 @@ class Repository:
         return tuple(sorted(found | self.files.keys() & {*self.named}))
 
     def cluster_folders(self) -> tuple[str, ...]:
-        """Return the folders of cluster-specs/ that hold files, sorted."""
+        """Return the folders of cluster-specs/ that hold files, or a kustomization that could not be built, sorted."""
         folders = set()
-        for name in self.files:
+        unbuilt = {found.position.file for found in self.problems if found.code in (NOT_BUILT.code, BUILD_FAILED.code)}
+        for name in self.files.keys() | unbuilt:
             top, _, rest = name.partition("/")
-            if top == CLUSTERS_FOLDER and "/" in rest and is_manifest(name):
+            if top == CLUSTERS_FOLDER and "/" in rest and (is_manifest(name) or name in unbuilt):
                 folders.add(rest.partition("/")[0])
         return tuple(sorted(folders))
 

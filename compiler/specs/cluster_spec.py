@@ -8,6 +8,8 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from compiler.diagnostics.diagnostic import Diagnostic
+from compiler.repository.kustomize import NOT_BUILT
+from compiler.repository.paths import CLUSTERS_FOLDER
 from compiler.specs.gang_spec import GangSpec, UnplannedPods
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
@@ -159,3 +161,12 @@ class Specs:
     scheduler: SchedulerSpec | None
     diagnostics: tuple[Diagnostic, ...]
     unplanned_pods: tuple[UnplannedPods, ...] = ()
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether parts of the cluster may be missing, for errors in its files or a kustomization not built."""
+        return any(
+            found.position.file.startswith(f"{CLUSTERS_FOLDER}/")
+            and (found.severity == "error" or found.code == NOT_BUILT.code)
+            for found in self.diagnostics
+        )

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.diagnostics.diagnostic import did_you_mean
 from compiler.diagnostics.pages import CODES_URL
 
-_CODE = re.compile(r"G[PRW]\d+")
+_CODE = re.compile(r"g[prw]\d+", re.IGNORECASE)
 _FIELD = re.compile(r"[A-Z]\w*[\w.-]*")
 
 Schema = Mapping[str, Any]
@@ -25,7 +25,7 @@ def reference_text(words: str) -> str | None:
     Raises UnknownReferenceError.
     """
     if _CODE.fullmatch(words):
-        return _code_text(words)
+        return _code_text(words.upper())
     if _FIELD.fullmatch(words) and (text := _field_text(words)) is not None:
         return text
     from compiler.volcano.arguments import explanation
@@ -38,16 +38,19 @@ def reference_text(words: str) -> str | None:
 
 
 def _code_text(code: str) -> str:
-    from compiler.explain.catalogue import code_text
+    from compiler.explain.catalogue import ENTRIES, code_text
 
+    rules: Mapping[str, Any] = {}
     if code.startswith("GP"):
         from compiler.checks.catalogue import all_rules
 
-        if rule := all_rules().get(code):
+        if rule := (rules := all_rules()).get(code):
             return f"{rule.code} {rule.title} ({rule.severity})\n{rule.text}\n"
     elif text := code_text(code):
         return text
-    raise UnknownReferenceError(f"there is no code {code}; all codes: {CODES_URL}/")
+    near = did_you_mean(code, rules or {kind.code for kind in ENTRIES})
+    hint = f"did you mean {near}? " if near else ""
+    raise UnknownReferenceError(f"there is no code {code}; {hint}all codes: {CODES_URL}/")
 
 
 def _field_text(words: str) -> str | None:

@@ -388,6 +388,8 @@ class PlanView:
             )
         else:
             yield "Plan: there are no jobs."
+        if self.outcome.specs.is_partial:
+            yield "Parts of the cluster are not planned for the errors in cluster-specs."
 
 
 def _is_proven(batch: Mapping[str, Any]) -> bool:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from compiler.diagnostics.diagnostic import Position
+from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository.kustomize import BUILD_FAILED, BUILT_MARK
 from compiler.repository.paths import PathRules
 from compiler.repository.tree import Repository, find_root
+from compiler.views.text import plan_text
 from reconciler.git.commits import read_revision
 from tests.builders.repositories import FILES, JOB
 
@@ -114,7 +116,7 @@ def test_what_kustomize_refuses_is_an_error_with_its_words(tmp_path: Path, kusto
     assert found.message.endswith("Error: no such thing in jobs/app/kustomization.yaml")
 
 
-@pytest.mark.parametrize(("folder", "cause"), [("cluster-specs/c", "Kustomization cluster-specs/c"), ("jobs/app", "")])
+@pytest.mark.parametrize(("folder", "cause"), [("cluster-specs/t", "Kustomization cluster-specs/t"), ("jobs/app", "")])
 def test_a_queue_of_a_kustomization_that_is_not_built_is_not_said_to_be_missing(folder: str, cause: str) -> None:
     at = Position(f"{folder}/kustomization.yaml", 1, 1)
     problem = BUILD_FAILED.diagnostic(at, "broken", "correct it", object=f"Kustomization {folder}")
@@ -129,6 +131,18 @@ def test_nodes_of_a_kustomization_that_is_not_built_are_not_said_to_be_missing()
     files = {"jobs/a.yaml": JOB.replace("NAME", "a").encode()}
     found = read_specs(Repository(files, problems=(problem,))).diagnostics
     assert [each.cause for each in found if each.code == "GP355"] == ["Kustomization cluster-specs/c"]
+
+
+def test_a_cluster_whose_kustomization_is_not_built_has_its_name_and_nothing_that_never_starts(
+    tmp_path: Path, kustomize: None
+) -> None:
+    """Seen once: the plan of cluster '' had jobs that can never start, since it had no nodes."""
+    texts = {"cluster-specs/c/kustomization.yaml": "resources: []\n", "cluster-specs/c/broken.yaml": OBJECT}
+    files = files_of(tmp_path / "repo", {**texts, "jobs/a.yaml": JOB.replace("NAME", "a")})
+    outcome = compile_repository(Repository.from_directory(files))
+    assert outcome.specs.cluster.name == "c"
+    assert [(found.action, found.never) for found in outcome.decisions] == [("wait", False)]
+    assert plan_text(outcome).endswith("Parts of the cluster are not planned for the errors in cluster-specs.\n")
 
 
 def test_without_kustomize_it_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

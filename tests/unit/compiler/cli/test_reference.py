@@ -23,6 +23,7 @@ from compiler.cli.root import cli
         ("shuffle", ("evicts",)),
         ("capacity", ("ancestorReclaimLevel", "in the plan: capability, deserved and guarantee")),
         ("GP410", ("GP410 ",)),
+        ("gr105", ("GR105 ",)),
     ],
 )
 def test_explain_says_what_the_reference_does(words: str, said: tuple[str, ...]) -> None:
@@ -34,7 +35,8 @@ def test_explain_says_what_the_reference_does(words: str, said: tuple[str, ...])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("GP999", "there is no code GP999; all codes: https://"),
+        ("gp310x", "there is no job 'gp310x'"),
+        ("gp3100", "there is no code GP3100; did you mean GP310? all codes: https://"),
         ("GW999", "/reference/codes/"),
         ("Queue.spec.wieght", "did you mean weight?"),
         ("Job.spec.takss", "Job.batch.volcano.sh: there is no field 'takss'; did you mean tasks?"),

@@ -7,8 +7,19 @@ from typing import Any
 
 import solver.facts
 import solver.repairs
-from solver.problem import Placement, Policy, Problem, Topology
-from tests.builders.problems import GangSpec, QueueSpec, gang, nodes, problem, queue, role, subgroup, supernodes
+from solver.problem import Placement, Policy, Problem, SlotHold, Topology
+from tests.builders.problems import (
+    GangSpec,
+    QueueSpec,
+    gang,
+    nodes,
+    pod_rule,
+    problem,
+    queue,
+    role,
+    subgroup,
+    supernodes,
+)
 from tests.builders.problems import two_supernodes as two_small_supernodes
 
 _PLACES = {"supernodes": supernodes, "two small supernodes": two_small_supernodes}
@@ -30,6 +41,8 @@ def world_of(
     machines = [nodes(**said) for said in more.pop("nodes", ())]
     if "policy" in more:
         more["policy"] = Policy(**more["policy"])
+    if "pod_rules" in more:
+        more["pod_rules"] = tuple(pod_rule(**said) for said in more["pod_rules"])
     return problem(*machines, *things, **more)
 
 
@@ -39,14 +52,15 @@ def queues_of(described: Mapping[str, Mapping[str, Any]]) -> list[QueueSpec]:
 
 
 def _gang(name: str, *, roles: Iterable[Mapping[str, Any]], **more: Any) -> GangSpec:
-    """running: [role, node, pods] of each. topology: [mode, tier]."""
-    if "running" in more:
-        more["running"] = tuple(Placement(*place) for place in more["running"])
+    """running, former: [role, node, pods] of each. slot_holds: [role, node, slot, pods]. topology: [mode, tier]."""
+    for field, kind in (("running", Placement), ("former", Placement), ("slot_holds", SlotHold)):
+        if field in more:
+            more[field] = tuple(kind(*place) for place in more[field])
     if "topology" in more:
         more["topology"] = Topology(*more["topology"])
     if "subgroups" in more:
         more["subgroups"] = tuple(subgroup(**_frozen(said)) for said in more["subgroups"])
-    return gang(name, *(role(**said) for said in roles), **more)
+    return gang(name, *(role(**said) for said in roles), **_frozen(more))
 
 
 def statements(

@@ -9,7 +9,6 @@ from solver.options import Options
 from solver.plan import Action, Decision, Plan
 from solver.planner import solve
 from solver.problem import Problem
-from solver.repairs import Repair
 from solver.state.state import State
 from solver.verify import verify
 
@@ -89,7 +88,3 @@ def starting_gangs(world: Problem, options: Options | None = None) -> set[str]:
 
 def facts_of(world: Problem, name: str) -> tuple[Fact, ...]:
     return decision_in(world, verified_plan(world), name).facts
-
-
-def repairs_of(world: Problem, name: str) -> tuple[Repair, ...]:
-    return decision_in(world, verified_plan(world), name).repairs

@@ -2,61 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from solver import solve
 from solver.plan import Plan
 from solver.verify import verify
-from tests.builders.plans import actions
-from tests.builders.problems import gang, nodes, pod_rule, problem, queue, role, running_pods, subgroup
+from tests.builders.beside import beside
+from tests.builders.problems import gang, nodes, problem, queue, role, subgroup
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
 
 
-def test_a_strict_queue_and_whole_supernodes_go_together() -> None:
-    """Gang 0 of a strict queue and supernode 0 once had variables of one name."""
-    world = problem(
-        nodes(1, gpu=8),
-        nodes(1, leaf="s0", gpu=8),
-        queue("q", strict_order=True),
-        gang("a", role(1, gpu=1), queue="q"),
-        hypernodes={"s0": (1, None)},
-    )
-    made = solve(world)
-    assert actions(made) == ["start"]
-    assert verify(world, made) == []
-
-
-def test_a_gang_that_needs_no_pod_starts_with_none_even_where_it_may_have_none() -> None:
-    world = problem(
-        nodes(1, gpu=8),
-        gang("none", role(1, minimum=0, node_classes=(7,), gpu=1), minimum=0),
-        gang("one", role(1, gpu=1)),
-    )
-    made = solve(world)
-    assert actions(made) == ["start", "start"]
-    assert verify(world, made) == []
-
-
-def test_a_reservation_leaves_a_role_that_runs_beyond_its_replicas_as_it_is() -> None:
-    """The verifier once counted its surplus pod against the reservation of the pods that are missing."""
-    torn = gang(
-        "torn", role(2, gpu=4), role(1), running=(running_pods(0, 0, 1), running_pods(1, 1, 2)), minimum=3, overdue=True
-    )
-    world = problem(nodes(2, gpu=4), gang("busy", role(1, gpu=4), running=(running_pods(0, 1, 1),)), torn)
-    made = solve(world)
-    assert made.reservation is not None
-    assert made.reservation.placements == (running_pods(0, 1, 1),)
-    assert verify(world, made) == []
-
-
-def test_the_end_of_a_gang_that_an_affinity_needs_is_not_awaited() -> None:
-    """Pods that ran and are gone were once counted as placed pods less: an anchor seemed to stay, or a pod to be kept
-    away by minus one."""
-    friend = gang("friend", role(1, gpu=1, owned_rules=(0,), selecting_rules=(0,)), running=(running_pods(0, 0, 1),))
-    fan = gang("fan", role(1, gpu=1, owned_rules=(0,)))
-    world = problem(
-        nodes(1, gpu=1), nodes(1, gpu=1, node_class=1), friend, fan, pod_rules=(pod_rule("affinity", (0, 1)),)
-    )
-    made = solve(world)
-    assert actions(made) == ["keep", "wait"]
-    assert not [repair for repair in made.decisions[1].repairs if repair.code == "GR109"]
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
 
 
 def repairs(made: Plan, j: int) -> set[str]:

@@ -14,19 +14,18 @@ from solver.plan import Objective, Plan
 from solver.planner import solve
 from solver.problem import Placement, Policy, Problem
 from solver.verify import verify
+from tests.builders.beside import beside
 from tests.builders.plans import decision_in, started_in, verified_plan
-from tests.builders.problems import (
-    GangSpec,
-    device_slots,
-    gang,
-    hard_topology,
-    nodes,
-    pod_rule,
-    problem,
-    queue,
-    role,
-    running_pods,
-)
+from tests.builders.problems import GangSpec, gang, hard_topology, nodes, pod_rule, problem, role
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
+
 
 SUPERNODES = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
 
@@ -59,21 +58,6 @@ def test_a_gang_keeps_its_place_although_another_would_be_chosen_now() -> None:
     assert moves(plan) == [(0, 0)]
 
 
-def test_a_gang_that_has_begun_is_completed_on_its_own_node() -> None:
-    world = problem(nodes(4, gpu=8), eight("a"), eight("half", running=(running_pods(0, 1, 3),)), eight("c"))
-    again = with_former(world, a={0: 8}, half={1: 8}, c={2: 8})
-    plan = verified_plan(again)
-    assert [nodes_of(again, plan, name) for name in ("a", "half", "c")] == [{0: 8}, {1: 8}, {2: 8}]
-
-
-def test_a_gang_that_has_begun_and_lost_a_node_is_completed_on_the_nodes_that_it_has() -> None:
-    """The fullest node that fits would be the third one."""
-    machines = [*nodes(1, gpu=8), *nodes(1, gpu=8, node_class=1), *nodes(1, gpu=8, free={"gpu": 7}), *nodes(1, gpu=8)]
-    half = gang("half", role(8, gpu=1), running=(running_pods(0, 0, 1),))
-    again = with_former(problem(machines, half), half={0: 4, 1: 4})
-    assert nodes_of(again, verified_plan(again), "half") == {0: 8}
-
-
 def test_a_lost_node_moves_only_the_gang_that_was_to_start_there() -> None:
     machines = [*nodes(2, gpu=8), *nodes(1, gpu=8, node_class=1), *nodes(3, gpu=8)]
     world = problem(machines, eight("a"), eight("b"), eight("c"), eight("d"))
@@ -84,17 +68,6 @@ def test_a_lost_node_moves_only_the_gang_that_was_to_start_there() -> None:
     assert [goal.verdict for batch in plan.batches for goal in batch.objectives] == ["proven"] * len(
         [goal for batch in plan.batches for goal in batch.objectives]
     )
-
-
-def test_who_moves_leaves_the_places_of_gangs_that_are_decided_later() -> None:
-    """Each priority is decided by itself, since the first gang may evict."""
-    machines = [*nodes(1, gpu=8, node_class=1), *nodes(3, gpu=8)]
-    busy = gang("busy", role(8, gpu=1), queue="b", loss=5, running=(running_pods(0, 3, 8),))
-    first = eight("first", queue="a", priority=10)
-    world = problem(machines, queue("a"), queue("b"), first, eight("later", queue="a"), busy, preempt_enabled=True)
-    again = with_former(world, first={0: 8}, later={1: 8})
-    plan = verified_plan(again)
-    assert (nodes_of(again, plan, "first"), nodes_of(again, plan, "later")) == ({2: 8}, {1: 8})
 
 
 def test_a_gang_gives_its_place_up_where_another_could_not_start_otherwise() -> None:
@@ -109,29 +82,6 @@ def test_a_gang_gives_its_place_up_where_another_could_not_start_otherwise() -> 
     assert moves(plan) == [(2, 1)]
 
 
-def test_former_places_cost_no_gang_its_start() -> None:
-    """Kept where they are, the two of high priority leave no whole node for the third."""
-    machines = nodes(2, gpu=8)
-    world = problem(
-        machines,
-        gang("a", role(1, gpu=4), priority=10),
-        gang("b", role(1, gpu=4), priority=10),
-        gang("whole", role(1, gpu=8)),
-        gang("never", role(9, gpu=8)),
-    )
-    again = with_former(world, a={0: 1}, b={1: 1})
-    plan = verified_plan(again)
-    assert started_in(again, plan) == {"a", "b", "whole"}
-
-
-def test_a_grown_gang_keeps_what_it_had_grown_to() -> None:
-    machines = nodes(4, gpu=8)
-    world = problem(machines, gang("grown", role(4, minimum=2, gpu=4)), gang("other", role(1, gpu=4)))
-    again = with_former(world, grown={1: 2, 3: 2}, other={2: 1})
-    plan = verified_plan(again)
-    assert (nodes_of(again, plan, "grown"), nodes_of(again, plan, "other")) == ({1: 2, 3: 2}, {2: 1})
-
-
 def test_pods_that_are_spread_stay_where_they_were_spread() -> None:
     world = problem(nodes(3, gpu=8), eight("a"), eight("b"), policy=Policy(spread_pods=True))
     plan = verified_plan(world)
@@ -139,17 +89,6 @@ def test_pods_that_are_spread_stay_where_they_were_spread() -> None:
     kept = verified_plan(again)
     assert nodes_of(world, plan, "a") != {0: 8}
     assert (nodes_of(again, kept, "a"), nodes_of(again, kept, "b")) == ({0: 8}, {1: 3, 2: 5})
-
-
-def test_gangs_that_allow_each_other_by_a_pod_rule_keep_their_places_together() -> None:
-    """Alone the first one would be too many in its domain."""
-    rule = pod_rule("spread", (0, 1))
-    first = gang("first", role(2, gpu=1, owned_rules=(0,), selecting_rules=(0,)))
-    second = gang("second", role(2, gpu=1, owned_rules=(0,), selecting_rules=(0,)))
-    world = problem(nodes(2, gpu=8), first, second, pod_rules=(rule,))
-    again = with_former(world, first={1: 2}, second={0: 2})
-    plan = verified_plan(again)
-    assert (nodes_of(again, plan, "first"), nodes_of(again, plan, "second")) == ({1: 2}, {0: 2})
 
 
 def test_of_gangs_that_break_a_pod_rule_together_the_last_one_moves() -> None:
@@ -160,14 +99,6 @@ def test_of_gangs_that_break_a_pod_rule_together_the_last_one_moves() -> None:
     plan = verified_plan(again)
     assert nodes_of(again, plan, "first") == {2: 1}
     assert nodes_of(again, plan, "second") != {2: 1}
-
-
-def test_device_slots_that_are_taken_are_no_former_place() -> None:
-    full = nodes(1, gpu=4, slots=device_slots("card", 2, {"gpu": 1}, gpu=2))
-    free = nodes(1, gpu=4, slots=device_slots("card", 2, gpu=2))
-    world = problem([*full, *free], gang("a", role(1, gpu=2, slot_requests=(("card", 1, {"gpu": 2}),))))
-    again = with_former(world, a={0: 1})
-    assert nodes_of(again, verified_plan(again), "a") == {1: 1}
 
 
 def test_fewer_moves_than_there_are_break_the_plan() -> None:

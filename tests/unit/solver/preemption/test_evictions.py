@@ -45,18 +45,6 @@ def contested(count: int, *gangs: GangSpec, asks: int = 1) -> Problem:
 # --- the least loss
 
 
-def test_the_cheapest_victim_is_evicted_and_names_its_preemptor() -> None:
-    world = contested(
-        3,
-        single_pod_gang("old", 0, loss=900),
-        single_pod_gang("young", 1, loss=30),
-        single_pod_gang("middle", 2, loss=300),
-    )
-    assert actions_by_gang(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
-    decision = verified_plan(world).decisions[1]
-    assert (decision.placements, decision.evicted_pods, decision.evicted_for) == ((), (running_pods(0, 1, 1),), (3,))
-
-
 @pytest.mark.parametrize("number", [2, 120])
 @pytest.mark.parametrize("silent", [0, 1])
 def test_of_equal_victims_one_without_a_checkpoint_time_is_evicted(number: int, silent: int) -> None:
@@ -65,12 +53,6 @@ def test_of_equal_victims_one_without_a_checkpoint_time_is_evicted(number: int, 
     equal = [single_pod_gang(f"g{n}", n, reports_checkpoint=n != silent) for n in range(number)]
     world = contested(number, *equal)
     assert evicted_pods_by_gang(world) == {f"g{silent}": 1}
-
-
-def test_a_job_that_loses_less_goes_though_it_tells_of_its_checkpoint() -> None:
-    saved = single_pod_gang("saved", 0, loss=59, reports_checkpoint=True)
-    world = contested(2, saved, single_pod_gang("silent", 1))
-    assert evicted_pods_by_gang(world) == {"saved": 1}
 
 
 def test_one_victim_is_preferred_to_ten_of_the_same_effect() -> None:
@@ -94,18 +76,6 @@ def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods
     assert sum(evicted_pods_by_gang(world).values()) == 5
     loss = next(o for batch in verified_plan(world).batches for o in batch.objectives if o.name == "loss")
     assert (loss.value, loss.bound, loss.verdict) == (300, 300, "proven")
-
-
-def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
-    both = gang("both", role(2, gpu=8), running=(running_pods(0, 2, 1), running_pods(0, 3, 1)), loss=50)
-    world = contested(4, single_pod_gang("a", 0, loss=60), single_pod_gang("b", 1, loss=50), both, asks=2)
-    assert evicted_pods_by_gang(world) == {"both": 2}
-
-
-def test_among_equal_losses_the_fewest_gangs_go() -> None:
-    pair = gang("pair", role(2, gpu=4), running=(running_pods(0, 2, 2),), loss=60)
-    world = contested(3, *(single_pod_gang(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair)
-    assert evicted_pods_by_gang(world) == {"pair": 2}
 
 
 # --- several winners
@@ -190,15 +160,6 @@ def test_two_queues_that_take_from_a_third_do_it_together() -> None:
 # --- surplus and minima
 
 
-def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
-    elastic = gang(
-        "elastic", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
-    )
-    world = contested(2, elastic)
-    assert actions_by_gang(world) == {"elastic": "keep", "winner": "start"}
-    assert evicted_pods_by_gang(world) == {"elastic": 2}
-
-
 @pytest.mark.parametrize("first", ["elastic", "whole"])
 @pytest.mark.parametrize(("loss", "gone"), [(60, "elastic"), (59, "whole"), (61, "elastic")])
 def test_of_equal_losses_surplus_pods_are_evicted_before_a_whole_gang_in_any_order_of_the_gangs(
@@ -255,42 +216,6 @@ def test_a_plan_that_takes_single_pods_of_a_group_is_refused() -> None:
     assert "evictions" in {violation.rule for violation in verify(world, made)}
 
 
-def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
-    elastic = gang(
-        "elastic", role(3, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 1)), loss=60
-    )
-    world = contested(2, elastic, asks=2)
-    assert actions_by_gang(world) == {"elastic": "evict", "winner": "start"}
-
-
-def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
-    mixed = gang(
-        "mixed",
-        role(1, gpu=8),
-        role(3, minimum=1, gpu=2),
-        minimum=2,
-        running=(running_pods(0, 0, 1), running_pods(1, 1, 3)),
-        loss=60,
-    )
-    world = problem(nodes(2, gpu=8), mixed, gang("winner", role(1, gpu=6), priority=10), preempt_enabled=True)
-    assert evicted_pods_by_gang(world) == {"mixed": 2}
-    assert actions_by_gang(world)["mixed"] == "keep"
-
-
-def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
-    elastic = gang(
-        "elastic", role(4, minimum=1, gpu=3), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
-    )
-    world = contested(2, elastic)
-    assert evicted_pods_by_gang(world) == {"elastic": 2}
-
-
-def test_a_gang_below_its_minimum_can_go_whole() -> None:
-    rest = gang("rest", role(4, gpu=8), running=(running_pods(0, 0, 1),), loss=60)
-    world = contested(1, rest)
-    assert actions_by_gang(world) == {"rest": "evict", "winner": "start"}
-
-
 # --- who may
 
 
@@ -298,74 +223,6 @@ def test_a_gang_below_its_minimum_can_go_whole() -> None:
 def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
     world = contested(1, single_pod_gang("running", 0, priority=priority))
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
-
-
-def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
-    world = contested(2, single_pod_gang("protected", 0, loss=None), single_pod_gang("open", 1, loss=10_000))
-    assert evicted_pods_by_gang(world) == {"open": 1}
-
-
-def test_no_pod_is_evicted_when_the_preemptor_would_not_fit_anyway() -> None:
-    world = contested(2, single_pod_gang("open", 0), single_pod_gang("protected", 1, loss=None), asks=2)
-    assert evicted_pods_by_gang(world) == {}
-
-
-def test_no_pod_is_evicted_for_a_gang_that_fits_into_free_room() -> None:
-    world = contested(2, single_pod_gang("running", 0))
-    assert actions_by_gang(world) == {"running": "keep", "winner": "start"}
-
-
-def test_free_room_on_nodes_excluded_for_the_preemptor_spares_no_victim() -> None:
-    """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask
-    why it is not there."""
-    victim = gang("victim", role(1, gpu=8), queue="q", running=(running_pods(0, 0, 1),), loss=1)
-    urgent = gang("urgent", role(1, gpu=8), queue="q", priority=1)
-    rooms = (nodes(1, gpu=8, maintenance_in=60), nodes(1, gpu=8, leaf="kept"))
-    for room in rooms:
-        world = problem(
-            nodes(1, gpu=8),
-            room,
-            queue("q"),
-            queue("owner", dedicated_domains=("kept",)),
-            victim,
-            urgent,
-            hypernodes={"kept": (1, None)},
-            preempt_enabled=True,
-        )
-        assert [decision.action for decision in verified_plan(world).decisions] == ["evict", "start"]
-
-
-def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
-    world = contested(2, single_pod_gang("running", 0), gang("low", role(1, gpu=8), priority=5), asks=2)
-    assert actions_by_gang(world) == {"running": "evict", "low": "wait", "winner": "start"}
-
-
-def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice() -> None:
-    world = problem(
-        nodes(2, gpu=8),
-        single_pod_gang("a", 0, loss=100),
-        single_pod_gang("b", 1, loss=50),
-        gang("first", role(1, gpu=8), priority=10),
-        gang("second", role(1, gpu=8), priority=10),
-        gang("third", role(1, gpu=8), priority=10),
-        preempt_enabled=True,
-    )
-    assert actions_by_gang(world) == {"a": "evict", "b": "evict", "first": "start", "second": "start", "third": "wait"}
-    assert [d.evicted_for for d in verified_plan(world).decisions[:2]] == [(3,), (2,)]
-
-
-def test_room_left_by_a_victim_serves_the_next_gang_without_another_victim() -> None:
-    world = problem(
-        nodes(1, gpu=8),
-        nodes(1, gpu=4),
-        single_pod_gang("large", 0, loss=10),
-        single_pod_gang("small", 1, gpu=4, loss=600),
-        gang("first", role(1, gpu=4), priority=10),
-        gang("second", role(1, gpu=4), priority=10),
-        preempt_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {"large": 1}
-    assert actions_by_gang(world)["second"] == "start"
 
 
 # --- topology

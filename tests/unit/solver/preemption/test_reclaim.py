@@ -142,15 +142,6 @@ def test_the_verifier_objects_to_victims_for_what_is_not_short(winner: GangSpec)
     assert "reclaim_limits" in {violation.rule for violation in verify(unfair, verified_plan(fair))}
 
 
-def test_a_gang_has_no_right_to_what_other_pods_would_start_it_without() -> None:
-    """It may start with CPUs or with GPUs, and asks for neither of them in any case."""
-    either = open_gang(role(1, minimum=0, cpu=2), role(1, minimum=0, gpu=2))
-    lender, owner = {"gpu": 1, "cpu": 1}, {"gpu": 4, "cpu": 4}
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=lender, owner=owner, winner=either)) == {}
-    sure = open_gang(role(1, minimum=0, cpu=2), role(1, minimum=0, gpu=2, cpu=4))
-    assert evicted_pods_by_gang(short_of_gpus(free_cpu=0, lender=lender, owner=owner, winner=sure)) == {"lent": 2}
-
-
 def test_a_gang_that_may_start_with_more_than_its_queue_deserves_has_no_right() -> None:
     """It holds 2 GPUs with a small pod, 4 with a large one."""
     unequal = open_gang(SMALL, LARGE)
@@ -205,44 +196,6 @@ def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
         reclaim_enabled=True,
     )
     assert evicted_pods_by_gang(again) == {}
-
-
-def test_holding_a_resource_without_deserved_makes_no_queue_reclaimable() -> None:
-    """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
-    world = problem(
-        *teams(),
-        nodes(1, gpu=8, cpu=64, pods=110),
-        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(running_pods(0, 0, 2),), loss=60),
-        gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
-
-
-def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
-    world = lent(1, 1, queue("lender"), queue("owner", deserved={"gpu": 8}))
-    assert actions_by_gang(world) == {"g0": "evict", "winner": "start"}
-
-
-@pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])
-def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, action: str) -> None:
-    """The winner asks for GPUs alone, of which nobody said that the lender deserves any; but it holds 8 CPUs."""
-    world = problem(
-        queue("lender", deserved={"cpu": cpu}),
-        queue("owner", deserved={"gpu": 8}),
-        nodes(1, gpu=8, cpu=8),
-        gang(
-            "g",
-            role(4, minimum=1, gpu=2, cpu=1),
-            role(4, minimum=0, cpu=1),
-            queue="lender",
-            running=(running_pods(0, 0, 4), running_pods(1, 0, 4)),
-            loss=60,
-        ),
-        gang("winner", role(1, gpu=2), queue="owner"),
-        reclaim_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == ({"g": 1} if action == "evict" else {})
 
 
 def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:

@@ -10,8 +10,18 @@ from solver import InvalidProblemError, solve
 from solver.problem import Gang, Problem, SlotHold
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.beside import beside
 from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
 from tests.builders.problems import GangSpec, device_slots, gang, nodes, problem, role, running_pods
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
+
 
 FULL = device_slots("dev", 2, free={"gpu": 0}, gpu=100)
 DEVICE = [("dev", 1, {"gpu": 100})]
@@ -47,35 +57,11 @@ def test_a_pod_on_an_unknown_device_is_not_evicted() -> None:
     assert actions_by_gang(world) == {"a": "keep", "b": "keep", "high": "wait"}
 
 
-def test_the_dearer_victim_is_evicted_when_only_its_device_is_known() -> None:
-    world = problem(
-        nodes(1, gpu=200, slots=FULL), low("a", 0, loss=90), low("b", None, loss=30), high(), preempt_enabled=True
-    )
-    assert evicted_pods_by_gang(world) == {"a": 1}
-
-
 def test_two_halves_of_one_device_go_and_not_the_cheaper_halves_of_two() -> None:
     """What is free in sum would do with any two."""
     halves = [low(f"{c}{i}", c, gpu=50, loss=loss) for c in (0, 1) for i, loss in enumerate((10, 40))]
     world = problem(nodes(1, gpu=200, slots=FULL), *halves, high(), preempt_enabled=True)
     assert sorted(evicted_pods_by_gang(world)) in (["00", "01"], ["10", "11"])
-
-
-def test_a_gang_that_takes_two_devices_gets_those_of_two_victims() -> None:
-    world = problem(nodes(1, gpu=200, slots=FULL), low("a", 0), low("b", 1), high(number=2), preempt_enabled=True)
-    assert actions_by_gang(world) == {"a": "evict", "b": "evict", "high": "start"}
-
-
-def test_free_room_of_a_device_adds_to_what_its_victim_returns() -> None:
-    half = [("dev", {"gpu": 100}, {"gpu": 40}), ("dev", {"gpu": 100}, {"gpu": 40})]
-    world = problem(
-        nodes(1, gpu=200, slots=half),
-        low("a", 0, gpu=60, loss=90),
-        low("b", 1, gpu=60, loss=30),
-        high(),
-        preempt_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {"b": 1}
 
 
 def elastic(*holds: SlotHold, pods: int = 2, loss: int = 60) -> GangSpec:
@@ -86,60 +72,6 @@ def elastic(*holds: SlotHold, pods: int = 2, loss: int = 60) -> GangSpec:
         loss=loss,
         slot_holds=holds,
     )
-
-
-def test_one_of_two_pods_that_share_a_device_gives_back_its_part() -> None:
-    world = problem(
-        nodes(1, gpu=200, slots=FULL),
-        elastic(SlotHold(0, 0, 0, 2)),
-        low("other", 1, loss=900),
-        high(gpu=50),
-        preempt_enabled=True,
-    )
-    assert (actions_by_gang(world)["elastic"], evicted_pods_by_gang(world)) == ("keep", {"elastic": 1})
-
-
-def test_of_pods_on_two_devices_none_can_be_told_apart_so_the_gang_goes_whole() -> None:
-    """Whichever of the two goes, the other one may be the one that stays on the device; half of each is free."""
-    half = [("dev", {"gpu": 100}, {"gpu": 50}), ("dev", {"gpu": 100}, {"gpu": 50})]
-    world = problem(
-        nodes(1, gpu=200, slots=half), elastic(SlotHold(0, 0, 0, 1), SlotHold(0, 0, 1, 1)), high(), preempt_enabled=True
-    )
-    assert (actions_by_gang(world)["elastic"], evicted_pods_by_gang(world)) == ("evict", {"elastic": 2})
-
-
-def test_of_three_pods_two_on_a_device_two_that_go_free_one_part_of_it() -> None:
-    part = [("dev", {"gpu": 100}, {"gpu": 0}), ("dev", {"gpu": 100}, {"gpu": 0})]
-    world = problem(
-        nodes(1, gpu=200, slots=part),
-        elastic(SlotHold(0, 0, 0, 2), SlotHold(0, 0, 1, 1), pods=3),
-        high(gpu=50),
-        preempt_enabled=True,
-    )
-    assert evicted_pods_by_gang(world) == {"elastic": 2}
-
-
-def test_two_winners_share_the_devices_of_their_victims() -> None:
-    world = problem(
-        nodes(1, gpu=200, slots=FULL),
-        low("a", 0),
-        low("b", 1),
-        high("one"),
-        high("two"),
-        high("three"),
-        preempt_enabled=True,
-    )
-    assert actions_by_gang(world) == {"a": "evict", "b": "evict", "one": "start", "two": "start", "three": "wait"}
-
-
-def test_a_victim_that_is_spared_gets_its_device_back() -> None:
-    """`first` takes the cheap device of node 0; together with `pair`, which needs both devices of one node, everybody
-    is placed anew."""
-    running = [low("a", 0, loss=10), low("b", 1, loss=10), low("c", 0, loss=11, node=1), low("d", 1, loss=100, node=1)]
-    world = problem(
-        nodes(2, gpu=200, slots=FULL), *running, high("first"), high("pair", number=2), preempt_enabled=True
-    )
-    assert evicted_pods_by_gang(world) == {"a": 1, "b": 1, "c": 1}
 
 
 def test_in_a_large_cluster_the_node_with_the_cheap_device_is_found_and_proved() -> None:

@@ -103,7 +103,7 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     from compiler.cli.forks import LEAST_ITEMS
     from compiler.cli.reading_cache import ReadingCache
     from compiler.cluster_state.cluster_state import load_state
-    from compiler.emit.texts import manifest_texts, texts_by_file
+    from compiler.emit.waves import manifest_texts, texts_by_file
     from compiler.pipeline import compile_specs
     from compiler.reading import read_specs
     from compiler.repository.tree import Repository

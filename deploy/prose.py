@@ -20,7 +20,7 @@ from pathlib import Path
 
 import click
 
-from compiler.checks.catalogue import all_rules
+from compiler.checks.check import all_rules
 from compiler.cli.root import cli
 from compiler.volcano.arguments import OWNERS
 from deploy.docs import ROOT, written_pages

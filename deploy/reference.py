@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from bench.history import history_page, read_runs
-from compiler.checks.catalogue import CODE_RANGES, all_rules
+from compiler.checks.check import CODE_RANGES, all_rules
 from compiler.cli.root import cli
 from compiler.diagnostics.diagnostic import Rule
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code, job_text, with_names

@@ -1,4 +1,4 @@
-"""Checks: rules inside and across objects, one function each, in a table.
+"""Checks: rules inside and across objects, one function each, in a table; and all codes of diagnostics.
 
 A check is a function from a `CheckInput` to findings, declared with its code and title. Its docstring is the user
 documentation: the rule, its reason, and the fix. Checks know no files, output formats or other checks, and never raise
@@ -16,8 +16,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from compiler.diagnostics.diagnostic import Diagnostic, Rule, Severity, declare_rule
-from compiler.kinds.registry import kinds
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Rule, Severity, declare_rule
+from compiler.kinds.kind import kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.session import Session
 from compiler.specs.cluster_spec import SchedulerSpec, Specs
@@ -238,3 +238,30 @@ def all_checks() -> tuple[Check, ...]:
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         importlib.import_module(f"compiler.checks.{module.name}")
     return tuple(_CHECKS[code] for code in sorted(_CHECKS))
+
+
+RULE_MODULES = (
+    "compiler.emit.manifest",
+    "compiler.pipeline",
+    "compiler.emit.static",
+    "compiler.explain.caveats",
+    "compiler.reading",
+)
+"""Modules, other than checks and kinds, whose import declares rules."""
+
+CODE_RANGES = (
+    ("GP1", "Reading files"),
+    ("GP2", "Shape and types of one document"),
+    ("GP3", "Rules inside and across objects"),
+    ("GP4", "Scheduler configuration"),
+    ("GP5", "Binding and placement"),
+)
+
+
+def all_rules() -> Mapping[str, Rule]:
+    """Every rule, sorted by code."""
+    all_checks()
+    tuple(kinds().values())  # imports each
+    for module in RULE_MODULES:
+        importlib.import_module(module)
+    return dict(sorted(RULES.items()))

@@ -20,8 +20,8 @@ from compiler.validation.judge import items, mapping
 from compiler.volcano import metax
 
 if TYPE_CHECKING:
-    from compiler.kinds.job_flow import JobFlow, JobTemplate
     from compiler.kinds.pod_group import PodGroup
+    from compiler.kinds.volcano_job import JobFlow, JobTemplate
     from compiler.specs.drafts import PodGroupDraft
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from compiler.checks.check import CheckInput, Finding, ModelOf, check
 from compiler.diagnostics.diagnostic import suggestion
-from compiler.fields.amounts import named_amount
+from compiler.fields.quantity import named_amount
 from compiler.kinds.common.resource_lists import PLAIN_RESOURCES
 from compiler.kubernetes import NODE_GROUP_LABEL, NODE_GROUP_LIMITS_ANNOTATION
 from compiler.specs.eligibility import NodeMasks, node_requirement

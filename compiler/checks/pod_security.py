@@ -10,7 +10,7 @@ from typing import Any
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.diagnostics.diagnostic import suggestion
 from compiler.fields.texts import dotted_path
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.syntax.documents import Document, FieldPath
 from compiler.validation.containers import privileged_places
 from compiler.validation.judge import mapping

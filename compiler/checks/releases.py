@@ -58,7 +58,7 @@ from compiler.volcano.releases import (
 )
 
 if TYPE_CHECKING:
-    from compiler.kinds.namespace_queue import NamespaceQueue
+    from compiler.kinds.queue import NamespaceQueue
 
 NAMESPACE_QUEUE: ModelOf[NamespaceQueue] = ModelOf("NamespaceQueue.scheduling.volcano.sh")
 MOST_DEVICES = 1_000_000

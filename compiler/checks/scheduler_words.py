@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.scheduler_settings import actions_of, plugins_by_scheduler, plugins_of
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, key_suggestion, meant, one_of, suggestion, unquoted
-from compiler.fields.duration import go_duration_seconds
+from compiler.fields.times import go_duration_seconds
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.arguments import TRUTH_WORDS, Argument, find_argument, known_arguments, moved_argument

@@ -259,7 +259,7 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
         colour, links = wants_colour(sys.stdout), wants_links(sys.stdout)
         return render_text(diagnostics, colour=colour, links=links, sources=sources)
     if form in ("json", "sarif"):
-        from compiler.emit.fixes import Fixes
+        from compiler.emit.edited_files import Fixes
 
         edits = Fixes(tree.files).text_edits(diagnostics)
         diagnostics = [replace(each, fix=(edits[each],)) if each in edits else each for each in diagnostics]

@@ -14,7 +14,7 @@ from compiler.cli.inputs import CompileInputs, compile_and_report, compile_optio
 from compiler.diagnostics.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from compiler.emit.texts import ManifestSource
+    from compiler.emit.waves import ManifestSource
 
 
 @click.command(name="compile")
@@ -36,7 +36,7 @@ def compile(  # noqa: A001 - the command's name
 
     In the folder only files that its gangplan.lock lists are ever replaced or removed."""
     from compiler.emit.lock import LOCK_FILE, lock_text
-    from compiler.emit.texts import manifest_texts, namespace_texts, stream_text, texts_by_file
+    from compiler.emit.waves import manifest_texts, namespace_texts, stream_text, texts_by_file
 
     if folder is not None and (source := _source_within(folder, inputs.repo)) is not None:
         raise click.UsageError(f"{folder} is part of what is compiled ({source}): name another folder", ctx)
@@ -71,7 +71,7 @@ def compile(  # noqa: A001 - the command's name
 def write_in_parallel(made: Sequence[ManifestSource]) -> dict[int, str]:
     """Return the texts of manifests by their number. A failed one is missing: writing it alone reports the cause."""
     from compiler.cli.forks import in_forks, process_count
-    from compiler.emit.texts import manifest_text
+    from compiler.emit.waves import manifest_text
 
     processes = process_count(len(made))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli.whole_files import replace_file
+from compiler.cli.reading_cache import replace_file
 
 if TYPE_CHECKING:
     from compiler.diagnostics.diagnostic import Diagnostic
@@ -23,7 +23,7 @@ def fixed_tree(
     tree: Repository, find: Callable[[Repository], Sequence[Diagnostic]]
 ) -> tuple[Repository, list[Diagnostic]]:
     """Return the tree with every fix that is certain, and the findings that it ends. find: the findings on a tree."""
-    from compiler.emit.fixes import Fixes
+    from compiler.emit.edited_files import Fixes
 
     fixed: list[Diagnostic] = []
     for _ in range(_MAX_ROUNDS):

@@ -1,10 +1,13 @@
-"""Shared by the commands: options, loading of repository and state, compiling, reporting."""
+"""Shared by the commands: options, loading of repository and state, compiling, reporting, and progress on stderr where
+that is a terminal.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from compiler.cli.root import Command
+
 if TYPE_CHECKING:
     from compiler.cluster_state.cluster_state import ClusterState
     from compiler.diagnostics.diagnostic import Diagnostic
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
     from compiler.repository.tree import Repository
     from compiler.specs.cluster_spec import Specs
     from compiler.views.style import Style
-from compiler.cli.root import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,7 @@ def compile_inputs(ctx: click.Context, inputs: CompileInputs) -> Outcome:
     """Return the outcome of compiling the repository with the options of a command."""
     from compiler.cli.executor import LEAST_SECONDS, open_executor
     from compiler.cli.forks import LEAST_ITEMS
-    from compiler.cli.progress import progress
+    from compiler.cli.inputs import progress
     from compiler.cluster_state.cluster_state import ClusterState, StateError
     from compiler.pipeline import CommandLimit, compile_specs
 
@@ -323,3 +327,34 @@ def terminal_style() -> Style:
 
 echo = partial(click.echo, nl=False)
 """Results end in their own newline."""
+
+
+FIRST_AFTER = 1.0
+"""Seconds of silence: most commands end before."""
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """Show `text` and the seconds so far until the block ends, then take it away."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended = threading.Event()
+    shown = threading.Thread(target=_show, args=(text, ended), daemon=True)
+    shown.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        shown.join()
+
+
+def _show(text: str, ended: threading.Event) -> None:
+    seconds = FIRST_AFTER
+    while not ended.wait(FIRST_AFTER):
+        sys.stderr.write(f"\r{text} {seconds:.0f} s")
+        sys.stderr.flush()
+        seconds += FIRST_AFTER
+    if seconds > FIRST_AFTER:
+        sys.stderr.write("\r\033[K")
+        sys.stderr.flush()

@@ -19,7 +19,7 @@ import yaml
 from compiler import kubernetes as k8s
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.cluster_state.run_records import RUN_RECORDS
-from compiler.fields.timestamp import epoch_seconds, parse_timestamp
+from compiler.fields.times import epoch_seconds, parse_timestamp
 from compiler.session import Session
 from compiler.specs.cluster_spec import VolcanoVersion
 from compiler.specs.gang_spec import JobKey

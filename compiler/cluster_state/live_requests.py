@@ -13,14 +13,12 @@ from functools import partial
 from itertools import chain
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.cluster_state.owners import JobIdentity, gang_identity, object_identity
-from compiler.cluster_state.pod_records import PodRecord, pods_of_roles
+from compiler.cluster_state.pod_records import JobIdentity, PodRecord, gang_identity, object_identity, pods_of_roles
 from compiler.cluster_state.pods import RequestCache, asked_by_pod
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, LiveRequests, RoleSpec
-from compiler.specs.parts import VgpuRequest
-from compiler.specs.pod_spec import PodSpec
+from compiler.specs.pod_spec import PodSpec, VgpuRequest
 from compiler.syntax.runs import run_digest
 
 

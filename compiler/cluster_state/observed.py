@@ -11,13 +11,21 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.disruption_budgets import BudgetSelection, read_budgets
 from compiler.cluster_state.live_requests import asked_by_pods
 from compiler.cluster_state.nodes import observed_hypernodes, observed_nodes, unready_nodes
-from compiler.cluster_state.owners import JobIdentity, RoleLookup, gang_identity, object_identity, queue_of, spec_queue
-from compiler.cluster_state.pod_records import PodRecord, gang_of_pod
+from compiler.cluster_state.pod_records import (
+    JobIdentity,
+    PodRecord,
+    RoleLookup,
+    gang_identity,
+    gang_of_pod,
+    object_identity,
+    queue_of,
+    spec_queue,
+)
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
 from compiler.cluster_state.refused_queues import LiveQueues, local_name
 from compiler.cluster_state.run_records import StartPromise
 from compiler.fields.quantity import amounts_sum
-from compiler.fields.timestamp import epoch_seconds
+from compiler.fields.times import epoch_seconds
 from compiler.run_kinds import end_of_run, runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey, RoleSpec

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from compiler import kubernetes as k8s
 from compiler.cluster_state.cluster_state import StateError
-from compiler.fields.timestamp import epoch_seconds
+from compiler.fields.times import epoch_seconds
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.pod_rule_fields import PodAffinity
 from compiler.kinds.common.pods import PodSpecModel, host_ports, pod_spec

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.cluster_state.owners import spec_queue
+from compiler.cluster_state.pod_records import spec_queue
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.kubernetes import Object, name_of, namespace_of, status_of
 from compiler.specs.namespace_queues import allows_namespace, parent_name, queue_name

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from compiler.fields.timestamp import epoch_seconds, parse_timestamp, rfc3339
+from compiler.fields.times import epoch_seconds, parse_timestamp, rfc3339
 from compiler.kubernetes import API_VERSION, Object
 from compiler.specs.gang_spec import JobKey
 from solver.forecast import Outcome

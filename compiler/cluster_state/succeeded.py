@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.cluster_state.owners import JobIdentity, gang_identity
-from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
+from compiler.cluster_state.pod_records import JobIdentity, gang_identity, pods_of_roles, read_succeeded_pods
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 

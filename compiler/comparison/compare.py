@@ -2,34 +2,34 @@
 
 The second revision is planned with the first one's starts already running (`carry_over`), so that only effects of the
 change differ, and not a placement that could have been either way. A live job that cannot take over a change stays as
-it is: the rules are the reconciler's (`live`). Both are planned for the empty cluster too: jobs that run and would not
+it is: the rules are the reconciler's (`edits`). Both are planned for the empty cluster too: jobs that run and would not
 start again are shown.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.carry_over import in_queues, state_after
-from compiler.comparison.cluster import cluster_changes
-from compiler.comparison.edits import edited_jobs
-from compiler.comparison.findings import NO_CHANGES, FindingChanges, finding_changes
+from compiler.comparison.cluster import behaviour_changes, cluster_changes
+from compiler.comparison.edits import Treatment, bound_treatments, edited_jobs, refusals, treatments
 from compiler.comparison.jobs import JOB_EFFECTS, JobChange, job_changes, lost_restarts, removed_jobs
-from compiler.comparison.live import Treatment, bound_treatments, refusals, treatments
-from compiler.comparison.scheduler_changes import behaviour_changes
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.emit.live_changes import FieldDifference, written_differences
 from compiler.emit.waves import KINDS_OF_OTHER_WAVES, manifests
 from compiler.explain.caveats import LIVE_REQUESTS
 from compiler.explain.names import compact_names
-from compiler.fields.amounts import json_amount
+from compiler.fields.quantity import json_amount
 from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, ROOT_QUEUE, is_never_pruned
 from compiler.outcome import FailLevel, JobDecision, Outcome
 from compiler.reading.clusters import NO_CLUSTER_CODES
+from compiler.reading.one_document import GENERATED_NAME
 from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import JobKey
@@ -70,6 +70,21 @@ class QueueChange:
     after: QueueAmounts | None
     above: tuple[str, ...] = ()
     stay: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingChanges:
+    """changed: the same finding with another number, before and after."""
+
+    new: tuple[Diagnostic, ...] = ()
+    changed: tuple[tuple[Diagnostic, Diagnostic], ...] = ()
+    mended: tuple[Diagnostic, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.new or self.changed or self.mended)
+
+
+NO_CHANGES = FindingChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,3 +380,67 @@ def _name(document: Document) -> _Name:
 def _is_passed_through(document: Document) -> bool:
     is_of_other_wave = (document.kind, document.group) in KINDS_OF_OTHER_WAVES and document.kind != "Namespace"
     return document.group != API_GROUP and not is_of_other_wave
+
+
+_NUMBER = re.compile(r"\d[\d.,]*")
+_LEFT_OUT = (GENERATED_NAME.code, LIVE_REQUESTS.code)
+"""Infos that a change of the repository cannot cause, or that the jobs show."""
+_OF_REPOSITORY = "GP357"
+"""One finding a repository, shown at the first object that it is about."""
+_Key = tuple[str, ...]
+
+
+def finding_changes(base: Iterable[Diagnostic], head: Iterable[Diagnostic]) -> FindingChanges:
+    """Return the differences between the findings. One that only moved to another line or file is the same. Where
+    numbers or words differ, at the same field of an object, it is changed."""
+    before, after = _by_subject(base), _by_subject(head)
+    new = [finding for key, finding in after.items() if key not in before]
+    mended = [finding for key, finding in before.items() if key not in after]
+    for finding in [each for each in new if not each.object]:
+        moved = next((each for each in mended if _in_any_folder(each) == _in_any_folder(finding)), None)
+        if moved is not None:
+            new.remove(finding)
+            mended.remove(moved)
+    changed = []
+    for same in (_masked_subject, _field_of):
+        for finding in tuple(new):
+            former = next((each for each in mended if same(each) == same(finding)), None)
+            if former is not None:
+                changed.append((former, finding))
+                new.remove(finding)
+                mended.remove(former)
+    return FindingChanges(tuple(new), tuple(changed), tuple(mended))
+
+
+def _in_any_folder(finding: Diagnostic) -> _Key:
+    """Return the finding on a file, whatever folder holds it."""
+    return finding.code, finding.severity, finding.object, finding.message, PurePosixPath(finding.position.file).name
+
+
+def _masked_subject(finding: Diagnostic) -> _Key:
+    return _subject(finding, masked=True)
+
+
+def _field_of(finding: Diagnostic) -> tuple[object, ...]:
+    return finding.code, *_place(finding), *finding.path
+
+
+def _by_subject(findings: Iterable[Diagnostic]) -> dict[_Key, Diagnostic]:
+    """Return the findings by their subjects."""
+    return {_subject(each): each for each in findings if not _is_left_out(each)}
+
+
+def _is_left_out(finding: Diagnostic) -> bool:
+    return finding.severity == "info" and finding.code in _LEFT_OUT
+
+
+def _subject(finding: Diagnostic, *, masked: bool = False) -> _Key:
+    message = _NUMBER.sub("#", finding.message) if masked else finding.message
+    if finding.code == _OF_REPOSITORY:
+        return finding.code, "" if masked else message
+    return finding.code, finding.severity, *_place(finding), message
+
+
+def _place(finding: Diagnostic) -> _Key:
+    """Return the object, wherever it is written; without one the file."""
+    return (finding.object, "") if finding.object else ("", finding.position.file)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from compiler.comparison.edits import Edit, paired
-from compiler.comparison.live import Treatment
+from compiler.comparison.edits import Edit, Treatment, paired
 from compiler.decided import JobEffect
 from compiler.explain.provenance import Source, source_at
 from compiler.kubernetes import PRUNE_ANNOTATION, REPLACE_ANNOTATION, SUSPEND_ANNOTATION, is_never_pruned, is_suspended

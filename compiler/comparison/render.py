@@ -16,7 +16,7 @@ from compiler.diagnostics.render import sarif
 from compiler.diagnostics.render.words import sentence, severity_counts
 from compiler.explain.names import compact_names, count_text
 from compiler.explain.provenance import MAX_SOURCES
-from compiler.fields.amounts import rounded_amount, unit_heading
+from compiler.fields.quantity import rounded_amount, unit_heading
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
 from compiler.views.data import source_entry

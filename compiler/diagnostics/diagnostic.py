@@ -83,7 +83,7 @@ class Diagnostic:
     edit: Edit | None = None
     """The fix at the path, where there is one only."""
     fix: tuple[TextEdit, ...] = ()
-    """The same in the text of its file, where a command asks for it (`compiler.emit.fixes`)."""
+    """The same in the text of its file, where a command asks for it (`compiler.emit.edited_files`)."""
 
     def as_data(self) -> dict[str, Any]:
         """Return the fields by name, for others to read, without fields for internal use."""
@@ -144,7 +144,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-"""Every rule that exists, by code. `compiler.checks.catalogue.all_rules` fills it completely."""
+"""Every rule that exists, by code. `compiler.checks.check.all_rules` fills it completely."""
 
 
 def declare_rule(code: str, severity: Severity, words: tuple[str, str] | None = None, *, folds: bool = False) -> Rule:

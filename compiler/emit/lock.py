@@ -1,15 +1,20 @@
-"""The lock: the plan as a file, with the digests of its inputs and its proof; the same bytes for the same inputs."""
+"""The lock: the plan as a file, with the digests of its inputs and its proof, which is the gangs that each model
+decided and how good its decision is known to be; the same bytes for the same inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from compiler.emit.batches import batch_entries
 from compiler.emit.block import to_yaml
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.version import VERSION
+from solver.plan import Batch
+from solver.problem import Problem
+
+if TYPE_CHECKING:
+    from compiler.outputs import BatchEntry
 
 LOCK_FILE = "gangplan.lock"
 
@@ -87,3 +92,34 @@ def _job_entry(decision: JobDecision) -> dict[str, Any]:
         entry["evicted"] = {role: dict(nodes) for role, nodes in decision.evicted_pods.items()}
         entry["evictedFor"] = list(decision.evicted_for)
     return entry
+
+
+def batch_entries(outcome: Outcome, *, timings: bool = False) -> list[BatchEntry]:
+    if outcome.plan is None or outcome.problem is None:
+        return []
+    return [_batch_entry(batch, outcome.problem, timings) for batch in outcome.plan.batches]
+
+
+def _batch_entry(batch: Batch, problem: Problem, timings: bool) -> BatchEntry:
+    return {
+        "gangs": [problem.gangs[j].name for j in batch.gangs],
+        "verdict": batch.verdict,
+        "objectives": [
+            {
+                "name": o.name,
+                "value": json_number(o.value),
+                "bound": json_number(o.bound),
+                "gap": json_number(o.gap),
+                "verdict": o.verdict,
+            }
+            for o in batch.objectives
+        ],
+        "seconds": round(batch.seconds, 3) if timings else None,
+    }
+
+
+def json_number(value: float) -> int | float:
+    """Return the number for JSON: whole numbers without a point, others to nine digits, so that the last bit of a
+    division makes no difference."""
+    rounded = round(float(value), 9)
+    return int(rounded) if rounded.is_integer() else rounded

@@ -1,13 +1,20 @@
 """Binding's changes of a job: its pod templates and its annotations; the marks of pods that do not name their job, and
-the queue of pods for which Volcano creates the PodGroup."""
+the queue of pods for which Volcano creates the PodGroup.
+
+Gated binding: scheduling gates hold pods until the reconciler gives each its node, a whole gang at a time.
+
+A Volcano Job's template is immutable, so every job has the gate, for any decision; the plan is an annotation.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
 from compiler import kubernetes as k8s
+from compiler.outcome import JobDecision
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.specs.namespace_queues import workload_queue
 from compiler.syntax.paths import value_at
@@ -87,3 +94,32 @@ def annotate(data: dict[str, Any], key: str, value: str) -> None:
             data[name] = {}
         data = data[name]
     data[key] = value
+
+
+def bind_by_gates(data: dict[str, Any], decision: JobDecision) -> None:
+    for _, template in pod_templates(data, decision.gang):
+        add_gate(template["spec"])
+    if decision.start.promise is not None:
+        annotate(data, k8s.PROMISED_START_ANNOTATION, compact_json(decision.start.promise.as_data()))
+    if decision.action in ("start", "keep", "empty"):
+        annotate(data, k8s.PLACEMENT_ANNOTATION, compact_json(decision.pods))
+    elif decision.action == "wait":
+        annotate(
+            data, k8s.WAITING_ANNOTATION, "; ".join(f"{reason.code}: {reason.message}" for reason in decision.reasons)
+        )
+        if decision.start.reserved is not None:
+            annotate(data, k8s.STARTS_AT_ANNOTATION, decision.start.reserved)
+    elif decision.action == "evict":
+        annotate(data, k8s.WAITING_ANNOTATION, f"evicted for {', '.join(decision.evicted_for)}")
+
+
+def add_gate(pod: dict[str, Any]) -> None:
+    """Add our gate to a pod spec, in addition to any others."""
+    gates = pod.setdefault("schedulingGates", [])
+    if not any(gate.get("name") == k8s.SCHEDULING_GATE for gate in gates):
+        gates.append({"name": k8s.SCHEDULING_GATE})
+
+
+def compact_json(value: Any) -> str:
+    """Return a placement or another mapping as text, the same for equal ones in any order."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=dict)

@@ -1,16 +1,18 @@
-"""All objects of a cluster with their waves: an emitter for each wave."""
+"""All objects of a cluster with their waves: an emitter for each wave; and their YAML, in one stream or in files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from compiler.diagnostics.guard import TakeError, guarded, raise_again
-from compiler.emit import admission, gated, static
-from compiler.emit.manifest import Manifest
+from compiler.emit import admission, static
+from compiler.emit.block import to_yaml
+from compiler.emit.manifest import JOBS_WAVE, Manifest
+from compiler.emit.rewrite import rewrite
 from compiler.emit.scheduler_config_map import config_map
-from compiler.emit.templates import annotate, mark_pods, name_queue, name_scheduler
+from compiler.emit.templates import add_gate, annotate, bind_by_gates, mark_pods, name_queue, name_scheduler
 from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
 from compiler.lower.origins import Origins
 from compiler.outcome import JobDecision, Outcome
@@ -169,7 +171,7 @@ def _gated_templates(outcome: Outcome) -> set[DocumentIdentity]:
 def _gated_template(document: Document) -> dict[str, Any]:
     data = _copy(document.data)
     for task in data["spec"]["tasks"]:
-        gated.add_gate(task["template"]["spec"])
+        add_gate(task["template"]["spec"])
     return data
 
 
@@ -218,7 +220,7 @@ def _job_object(specs: Specs, decision: JobDecision, hostnames: dict[str, str], 
     if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
         admission.fill_job_defaults(data, specs.cluster.default_queue)
     if gang.scheduling.schedulable and specs.cluster.binding == "gated":
-        gated.bind(data, decision)
+        bind_by_gates(data, decision)
     elif gang.scheduling.schedulable:
         static.bind(data, decision, hostnames)
     if gang.controller.writes_scheduler:
@@ -233,7 +235,7 @@ def _bare_pod(role: str, document: Document) -> dict[str, Any]:
     """Return a pod of a PodGroup. role: with which it waits for its node, "" where it does not."""
     data = _with_namespace(document)
     if role:
-        gated.add_gate(data["spec"])
+        add_gate(data["spec"])
         annotate(data, ROLE_MARK, role)
     return data
 
@@ -258,3 +260,62 @@ def _copy_of_value(value: Any) -> Any:
     if isinstance(value, dict):
         return _copy(value)
     return [_copy_of_value(item) for item in value] if isinstance(value, list) else value
+
+
+WAVE_NAMES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs")
+"""Name of each wave, by number."""
+
+
+ManifestSource = tuple[Manifest, Document]
+WriteAhead = Callable[[Sequence[ManifestSource]], Mapping[int, str]]
+"""Given all manifests with their documents: the texts, by their number, of those written in other processes too,
+perhaps none."""
+
+
+def manifest_texts(
+    outcome: Outcome, report: TakeError = raise_again, ahead: WriteAhead | None = None
+) -> tuple[tuple[Manifest, str], ...]:
+    """Return every manifest with its YAML text: one document, ending in a newline. report: as in `manifests`. ahead:
+    writes many at once."""
+    made, found = tuple(manifests_with_documents(outcome, report)), []
+    known = ahead(made) if ahead is not None else {}
+    for number, (manifest, document) in enumerate(made):
+        with guarded(document, report):
+            found.append((manifest, known[number] if number in known else manifest_text(manifest, document)))
+    return tuple(found)
+
+
+def manifest_text(manifest: Manifest, document: Document) -> str:
+    """Return the manifest's text: the user's own where the object is the user's, else our own style."""
+    own = document.kind != manifest.object["kind"]
+    return to_yaml(manifest.object) if own else rewrite(document, manifest.object)
+
+
+def namespace_texts(texts: tuple[tuple[Manifest, str], ...]) -> tuple[tuple[Manifest, str], ...]:
+    """Return a Namespace for each namespace of the objects, except those declared among them and those of every
+    cluster."""
+    objects = [manifest.object for manifest, _ in texts]
+    there = {found["metadata"]["name"] for found in objects if found["kind"] == "Namespace"} | {"default"}
+    needed = {namespace for found in objects if (namespace := found["metadata"].get("namespace"))} - there
+    made = []
+    for name in sorted(needed):
+        found = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        made.append((Manifest(0, found, ""), to_yaml(found)))
+    return tuple(made)
+
+
+def stream_text(texts: tuple[tuple[Manifest, str], ...]) -> str:
+    return "---\n".join(text for _, text in texts)
+
+
+def texts_by_file(texts: tuple[tuple[Manifest, str], ...]) -> Mapping[str, str]:
+    """Relative file name -> text. kubectl applies a folder by name, so the names keep the order of the waves; jobs have
+    a file each."""
+    files: dict[str, list[str]] = {}
+    for manifest, text in texts:
+        metadata = manifest.object["metadata"]
+        name = f"{manifest.wave}-{WAVE_NAMES[manifest.wave]}"
+        if manifest.wave == JOBS_WAVE:
+            name += f"/{metadata['namespace']}/{metadata['name']}.{manifest.object['kind'].lower()}"
+        files.setdefault(f"{name}.yaml", []).append(text)
+    return {name: "---\n".join(texts) for name, texts in files.items()}

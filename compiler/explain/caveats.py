@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.diagnostics.diagnostic import Diagnostic, Position, Severity, declare_rule
 from compiler.explain.names import count_text, short_list
-from compiler.fields.amounts import named_amount, rounded_amount
+from compiler.fields.quantity import named_amount, rounded_amount
 from compiler.kubernetes import SCHEDULER_NAMESPACE
 from compiler.lower.origins import Origins
 from compiler.lower.reserved_room import unfit_pods

@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler.explain.provenance import Provenance
 from compiler.explain.statements import Entry, Values
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from solver.facts import Fact, ShareLimit
 from solver.plan import Decision, Plan
 from solver.problem import Gang, Problem

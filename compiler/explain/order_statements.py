@@ -9,8 +9,7 @@ from compiler import kubernetes as k8s
 from compiler.explain.edits import named_field_edits
 from compiler.explain.provenance import Provenance, Source, node_sources, source_at
 from compiler.explain.statements import Change, Edits, Entry, Names, Values
-from compiler.fields.duration import duration_text, rounded_duration_text
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import duration_text, rfc3339, rounded_duration_text
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.edits import FieldEdit
 from solver import facts, repairs

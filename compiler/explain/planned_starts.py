@@ -9,7 +9,7 @@ from functools import cached_property
 from compiler.cluster_state.run_records import StartPromise
 from compiler.explain.catalogue import Catalogue
 from compiler.explain.lost_starts import LostStart, lost_start
-from compiler.fields.timestamp import epoch_seconds, rfc3339
+from compiler.fields.times import epoch_seconds, rfc3339
 from compiler.lower.origins import Origins
 from compiler.specs.gang_spec import GangSpec
 from solver.plan import Decision, Plan

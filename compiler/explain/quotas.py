@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.cluster_state.owners import gang_identity
-from compiler.cluster_state.pod_records import pods_of_roles, read_succeeded_pods
+from compiler.cluster_state.pod_records import gang_identity, pods_of_roles, read_succeeded_pods
 from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule
 from compiler.explain.names import short_list
 from compiler.fields.quantity import exact_amount

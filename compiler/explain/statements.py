@@ -15,8 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from compiler.explain.edits import Edit, edit_text, edit_value, path_text
 from compiler.explain.names import short_list
 from compiler.explain.provenance import Provenance, Source
-from compiler.fields.amounts import json_amount, rounded_amount
-from compiler.fields.quantity import exact_amount
+from compiler.fields.quantity import exact_amount, json_amount, rounded_amount
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.edits import FieldEdit
 from solver.facts import Fact
@@ -42,7 +41,7 @@ FactValue = str | int | float | bool | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CodedMessage:
-    """A code, its sentence, and the values in it (amounts as in `compiler.fields.amounts.json_amount`).
+    """A code, its sentence, and the values in it (amounts as in `compiler.fields.quantity.json_amount`).
 
     never: waiting cannot help. also: of a repair, the changes that it requires; its message includes them. sources: the
     objects behind a fact; of a repair, its place or the awaited objects.

@@ -9,7 +9,7 @@ from compiler.explain.edits import partition_edits, written_value
 from compiler.explain.provenance import Provenance, Source, cluster_objects, source_at
 from compiler.explain.statements import Change, Edits, Entry, Values
 from compiler.kubernetes import NODE_GROUP_LIMITS_ANNOTATION
-from compiler.specs.parts import ANTI_AFFINITY_PATH
+from compiler.specs.gang_spec import ANTI_AFFINITY_PATH
 from compiler.syntax.edits import FieldEdit
 from compiler.volcano import metax
 from solver import facts, repairs

@@ -18,9 +18,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from compiler.diagnostics.diagnostic import declare_rule
-from compiler.fields.duration import parse_duration
 from compiler.fields.quantity import parse_quantity
-from compiler.fields.timestamp import parse_timestamp
+from compiler.fields.times import parse_duration, parse_timestamp
 
 UNKNOWN_FIELD = declare_rule("GP202", "error")
 MISSING_FIELD = declare_rule("GP203", "error")

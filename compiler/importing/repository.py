@@ -17,7 +17,7 @@ from compiler.fields.texts import natural_sort_key
 from compiler.importing.node_pools import fold_nodes
 from compiler.importing.other_queues import queue_kinds, translate_queues
 from compiler.importing.written_form import pod_specs, written_form
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.kubernetes import API_VERSION, Object, name_of, namespace_of
 from compiler.run_kinds import end_of_run, run_kind_of
 from compiler.specs.cluster_spec import KNOWN_MINORS, NAMESPACE_QUEUES_SINCE, VolcanoVersion

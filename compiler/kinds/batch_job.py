@@ -15,9 +15,8 @@ from compiler import kubernetes as k8s
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import NOT_ALLOWED
 from compiler.fields.texts import whole_number
-from compiler.kinds.common.annotated import is_gang, with_annotated_queue, with_annotated_topology
 from compiler.kinds.common.job_kinds import job_kind, job_row, text_diagnostics_of
-from compiler.kinds.common.jobs import annotation_value
+from compiler.kinds.common.jobs import annotation_value, is_gang, with_annotated_queue, with_annotated_topology
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at

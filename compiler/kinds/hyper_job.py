@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.kinds.common.job_kinds import gang_spec, job_kind, job_row
-from compiler.kinds.common.unbound import not_bound_diagnostic
+from compiler.kinds.common.jobs import not_bound_diagnostic
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import TASK_LABEL
 from compiler.specs.cluster_spec import ClusterSpec

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from compiler import kubernetes as k8s
-from compiler.kinds.common.annotated import with_annotated_queue, with_annotated_topology
 from compiler.kinds.common.job_kinds import job_kind, job_row
+from compiler.kinds.common.jobs import with_annotated_queue, with_annotated_topology
 from compiler.specs.eligibility import with_label_rows
-from compiler.specs.gang_spec import GangSpec, RoleSpec
-from compiler.specs.parts import ExclusiveUnits
+from compiler.specs.gang_spec import ExclusiveUnits, GangSpec, RoleSpec
 from compiler.specs.pod_spec import Expression, PodSpec, Toleration
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at

@@ -1,10 +1,13 @@
-"""A kind of objects: its name, versions and model, and how a document becomes specs."""
+"""A kind of objects: its name, versions and model, and how a document becomes specs; and all kinds by name, whose
+modules are imported when one of their kinds is asked for."""
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -70,3 +73,39 @@ KIND_ROWS: Mapping[str, Mapping[str, Any]] = tomllib.loads((files("compiler.kind
 """Kind.group ("Node." for the core group) -> its row in kinds.toml."""
 CLUSTER_WIDE_KINDS = frozenset(key for key, row in KIND_ROWS.items() if row.get("cluster_wide"))
 """Kinds whose objects have no namespace."""
+
+
+def kinds_in(module: str) -> tuple[str, ...]:
+    """Return "Kind.group" of each kind in a module of this package."""
+    return tuple(key for key, row in KIND_ROWS.items() if row.get("module") == module)
+
+
+class _Kinds(Mapping[str, Kind]):
+    """Kinds by "Kind.group", sorted by group and name; each is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        modules = {key: row["module"] for key, row in KIND_ROWS.items() if "module" in row}
+        self._modules: dict[str, str] = dict(sorted(modules.items(), key=lambda item: item[0].partition(".")[::-1]))
+        self._known: dict[str, Kind] = {}
+
+    def __getitem__(self, key: str) -> Kind:
+        if key not in self._known:
+            module = importlib.import_module(f"compiler.kinds.{self._modules[key]}")
+            found: tuple[Kind, ...] = module.KINDS if hasattr(module, "KINDS") else (module.KIND,)
+            self._known |= {kind.key: kind for kind in found}
+        return self._known[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+@cache
+def kinds() -> Mapping[str, Kind]:
+    """Return every kind, by "Kind.group" ("Node." for the core group)."""
+    return _Kinds()

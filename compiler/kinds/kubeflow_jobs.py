@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler import kubernetes as k8s
 from compiler.kinds.common.job_kinds import job_kind, job_row
-from compiler.kinds.registry import kinds_in
+from compiler.kinds.kind import kinds_in
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 

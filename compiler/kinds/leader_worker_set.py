@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from compiler import kubernetes as k8s
-from compiler.kinds.common.annotated import is_gang, with_annotated_queue
 from compiler.kinds.common.job_kinds import job_kind, job_row
-from compiler.kinds.common.jobs import annotation_value
-from compiler.specs.gang_spec import GangSpec, RoleSpec
-from compiler.specs.parts import ExclusiveUnits
+from compiler.kinds.common.jobs import annotation_value, is_gang, with_annotated_queue
+from compiler.specs.gang_spec import ExclusiveUnits, GangSpec, RoleSpec
 from compiler.syntax.documents import Document
 from compiler.syntax.paths import parse_path, value_at
 

@@ -4,6 +4,6 @@ Kubernetes and Volcano, whose next Job is unknown before it exists, and kinds of
 from __future__ import annotations
 
 from compiler.kinds.common.job_kinds import job_kind, job_row
-from compiler.kinds.registry import kinds_in
+from compiler.kinds.kind import kinds_in
 
 KINDS = tuple(job_kind(job_row(key)) for key in kinds_in("plain_jobs"))

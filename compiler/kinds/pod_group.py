@@ -12,8 +12,7 @@ from compiler.kinds.common.jobs import NetworkTopology, job_times, time_diagnost
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
-from compiler.specs.gang_spec import GangSpec, Scheduling, TopologySpec
-from compiler.specs.parts import ANTI_AFFINITY_PATH, GroupTerm, PodGroupSpec
+from compiler.specs.gang_spec import ANTI_AFFINITY_PATH, GangSpec, GroupTerm, PodGroupSpec, Scheduling, TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 
 

@@ -1,9 +1,11 @@
-"""Volcano's Queue (scheduling.volcano.sh/v1beta1)."""
+"""Volcano's Queue (scheduling.volcano.sh/v1beta1), and the NamespaceQueue of 1.16, which the owners of a namespace
+keep."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from pydantic import Field
 
@@ -13,38 +15,37 @@ from compiler.fields.models import Bool, Int, LenientModel, Resources, below
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.kind import Kind
+from compiler.specs.namespace_queues import CLUSTER_PREFIX, parent_name, queue_name
 from compiler.specs.queue_spec import NodeGroupAffinity, QueueSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import mapping, texts
 
 STRICT_ORDER = "strict"
 _DEDICATED_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
 
 BAD_HIERARCHY = declare_rule("GP317", "error")
-
-
 BAD_QUEUE_ORDER = declare_rule("GP380", "error")
 BAD_DEDICATED_DOMAINS = declare_rule("GP381", "error")
 
 
-class GroupAffinity(LenientModel):
-    required: list[str] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[str] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
+_AFFINITIES = ("nodeGroupAffinity", "nodeGroupAntiAffinity")
+_RULES = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
 
 
-class QueueAffinity(LenientModel):
-    node_group_affinity: GroupAffinity | None = None
-    node_group_anti_affinity: GroupAffinity | None = None
+class AmountsSpec(LenientModel):
+    """The fields that queues of the cluster and of a namespace share."""
 
-
-class Spec(LenientModel):
-    weight: Int | None = None
     capability: Resources | None = None
     deserved: Resources | None = None
     guarantee: Resources | None = Field(default=None, validation_alias=below("guarantee.resource"))
     reclaimable: Bool | None = None
     parent: str | None = None
     priority: Int | None = None
-    affinity: QueueAffinity | None = None
+
+
+class Spec(AmountsSpec):
+    weight: Int | None = None
+    affinity: Any = None
     allowed_namespaces: list[str] | None = None
 
 
@@ -53,43 +54,60 @@ class Queue(LenientModel):
 
     def node_groups(self) -> Iterator[tuple[FieldPath, str]]:
         """Yield the node groups that its affinity names, each with its path."""
-        affinity = self.spec.affinity or QueueAffinity()
-        parts = {
-            "nodeGroupAffinity": affinity.node_group_affinity,
-            "nodeGroupAntiAffinity": affinity.node_group_anti_affinity,
-        }
-        for key, part in parts.items():
-            for rule, names in (("required", part.required), ("preferred", part.preferred)) if part else ():
-                for index, name in enumerate(names or ()):
-                    yield ("spec", "affinity", key, f"{rule}DuringSchedulingIgnoredDuringExecution", index), name
+        for key in _AFFINITIES:
+            for rule in _RULES:
+                for index, name in texts(mapping(self.spec.affinity, key), rule):
+                    yield ("spec", "affinity", key, rule, index), name
 
 
-def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
-    """As in Volcano's admission, weight 0 becomes 1; without a parent a queue is a child of the root."""
-    spec = queue.spec
-    yield QueueSpec(
+class NamespaceQueueSpec(AmountsSpec):
+    parent: str | None = f"{CLUSTER_PREFIX}{k8s.DEFAULT_QUEUE}"
+    state: str | None = None
+    desired_state: str | None = None
+
+
+class NamespaceQueue(LenientModel):
+    spec: NamespaceQueueSpec = Field(default_factory=lambda: NamespaceQueueSpec())
+
+
+def _queue_spec(document: Document, spec: AmountsSpec, name: str, parent: str | None, **more: Any) -> QueueSpec:
+    return QueueSpec(
         document=document,
-        name=document.name,
-        parent=spec.parent if spec.parent and spec.parent != k8s.ROOT_QUEUE else None,
-        weight=spec.weight or 1,
+        name=name,
+        parent=parent,
         priority=spec.priority or 0,
         guarantee=integer_amounts(spec.guarantee or {}, "up"),
         deserved=integer_amounts(spec.deserved or {}, "up"),
         capability=integer_amounts(spec.capability or {}, "up"),
         reclaimable=spec.reclaimable is not False,
+        **more,
+    )
+
+
+def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
+    """As in Volcano's admission, weight 0 becomes 1; without a parent a queue is a child of the root."""
+    spec = queue.spec
+    groups = [[name for path, name in queue.node_groups() if path[2:4] == (k, r)] for k in _AFFINITIES for r in _RULES]
+    yield _queue_spec(
+        document,
+        spec,
+        document.name,
+        spec.parent if spec.parent and spec.parent != k8s.ROOT_QUEUE else None,
+        weight=spec.weight or 1,
         open=annotation_value(document, k8s.CLOSED_ANNOTATION) != "true",
         hierarchy=hierarchy_weights(document) or (),
         strict_order=annotation_value(document, k8s.ORDER_ANNOTATION) == STRICT_ORDER,
         dedicated_domains=dedicated_domains(document),
-        affinity=_node_group_affinity(spec.affinity) if spec.affinity else None,
+        affinity=None if spec.affinity is None else NodeGroupAffinity(*map(tuple, groups)),
         allowed_namespaces=tuple(spec.allowed_namespaces or ()),
     )
 
 
-def _node_group_affinity(affinity: QueueAffinity) -> NodeGroupAffinity:
-    near, far = affinity.node_group_affinity, affinity.node_group_anti_affinity
-    lists = [names for part in (near, far) for names in ((part.required, part.preferred) if part else (None, None))]
-    return NodeGroupAffinity(*(tuple(names or ()) for names in lists))
+def _namespace_specs(document: Document, queue: NamespaceQueue) -> Iterable[QueueSpec]:
+    """Volcano names it NAMESPACE/NAME. A parent without cluster/ is a NamespaceQueue of the same namespace."""
+    namespace = document.namespace or "default"
+    name, parent = queue_name(namespace, document.name), parent_name(namespace, queue.spec.parent)
+    yield _queue_spec(document, queue.spec, name, parent, weight=1, namespace=namespace)
 
 
 def dedicated_domains(document: Document) -> tuple[int, str] | None:
@@ -138,4 +156,7 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
         )
 
 
-KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, text_diagnostics)
+KINDS = (
+    Kind("NamespaceQueue", "scheduling.volcano.sh", ("v1beta1",), NamespaceQueue, _namespace_specs),
+    Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, text_diagnostics),
+)

@@ -11,16 +11,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from compiler.kinds.common.annotated import (
+from compiler.kinds.common.job_kinds import gang_spec, job_kind, job_row
+from compiler.kinds.common.jobs import (
+    annotation_value,
     is_gang,
     with_annotated_minimum,
     with_annotated_queue,
     with_annotated_topology,
 )
-from compiler.kinds.common.job_kinds import gang_spec, job_kind, job_row
-from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.kind import Kind
-from compiler.kinds.registry import kinds_in
+from compiler.kinds.kind import Kind, kinds_in
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.services import ServiceDraft, unbound

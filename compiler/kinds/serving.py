@@ -19,10 +19,8 @@ from pydantic import ValidationError
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
-from compiler.kinds.common.annotated import with_annotated_queue
 from compiler.kinds.common.job_kinds import job_kind, job_row
-from compiler.kinds.common.jobs import time_diagnostics
-from compiler.kinds.common.unbound import UNREAD_PART
+from compiler.kinds.common.jobs import UNREAD_PART, time_diagnostics, with_annotated_queue
 from compiler.kinds.kind import Kind
 from compiler.openapi.schemas import plain_schema
 from compiler.specs.gang_spec import GangSpec, RoleSpec

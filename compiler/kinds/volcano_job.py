@@ -1,4 +1,9 @@
-"""Volcano's Job (batch.volcano.sh/v1alpha1)."""
+"""Volcano's Job (batch.volcano.sh/v1alpha1), and its JobFlow and JobTemplate (flow.volcano.sh/v1alpha1): Jobs created
+from templates, each after others.
+
+A step is the Job `flow-template`, which the controller creates once all its dependencies are Completed. It is created
+from the JobTemplate, so the gate is there. Volcano 1.15's controller reads neither probes nor patches.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from compiler import kubernetes as k8s
-from compiler.fields.duration import go_duration_seconds
-from compiler.fields.models import Int, LenientModel, below
+from compiler.fields.models import Int, LenientModel, below, without_nulls
+from compiler.fields.times import go_duration_seconds
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import NetworkTopology, job_times
 from compiler.kinds.kind import Kind
+from compiler.specs.drafts import JobFlowDraft, JobTemplateDraft
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano import metax
@@ -187,4 +193,38 @@ def _partition_subgroups(spec: Spec) -> Iterator[SubgroupSpec]:
 
 
 text_diagnostics = partial(pods.job_diagnostics, ("spec.tasks[].template",))
-KIND = Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, text_diagnostics)
+
+
+class Flow(LenientModel):
+    name: str
+    awaited: list[str] = Field([], validation_alias=below("dependsOn.targets"))
+
+
+class FlowSpec(LenientModel):
+    flows: list[Flow] | None = None
+
+
+class JobFlow(LenientModel):
+    spec: FlowSpec
+
+
+class JobTemplate(LenientModel):
+    spec: Spec
+
+
+def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
+    yield JobFlowDraft(document, {step.name: tuple(step.awaited) for step in flow.spec.flows or ()})
+
+
+def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:
+    data = {**document.data, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
+    job = Document(document.file, document.line, document.text, data, document.positions, document.item_path)
+    for gang in specs(job, VolcanoJob.model_validate(without_nulls(data))):
+        yield JobTemplateDraft(document, gang)
+
+
+KINDS = (
+    Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, text_diagnostics),
+    Kind("JobFlow", "flow.volcano.sh", ("v1alpha1",), JobFlow, _flow_specs),
+    Kind("JobTemplate", "flow.volcano.sh", ("v1alpha1",), JobTemplate, _template_specs, text_diagnostics),
+)

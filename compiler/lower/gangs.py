@@ -21,8 +21,7 @@ from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import NearKinds, NodeClasses
 from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec
-from compiler.volcano.enqueue import is_enqueued_first
-from compiler.volcano.full_starts import has_lower_minima, starts_in_full
+from compiler.volcano.full_starts import has_lower_minima, is_enqueued_first, starts_in_full
 from compiler.volcano.metax import requesting_annotation
 from compiler.volcano.task_topology import task_groups, wrong_names
 from solver.problem import ClusterEntry, EvictionTerms, Gang, Placement, Role, SlotHold, Subgroup

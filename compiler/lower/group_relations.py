@@ -17,8 +17,7 @@ from compiler.kubernetes import labels_of
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.pod_relations import LoweredRules, expression_text
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
-from compiler.specs.gang_spec import GangSpec
-from compiler.specs.parts import GroupTerm
+from compiler.specs.gang_spec import GangSpec, GroupTerm
 from compiler.volcano.group_affinity import namespace_labels, prefers_groups_apart, separates_groups, term_selects
 from solver.problem import Gang, PodRule, SeparationWish
 

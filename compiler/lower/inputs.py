@@ -14,9 +14,8 @@ from functools import cached_property
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import ObservedState, observe_state
-from compiler.cluster_state.owners import gang_identity, group_identities
-from compiler.fields.amounts import rounded_amount
-from compiler.fields.quantity import amounts_sum
+from compiler.cluster_state.pod_records import gang_identity, group_identities
+from compiler.fields.quantity import amounts_sum, rounded_amount
 from compiler.kubernetes import Object, status_of
 from compiler.lower.gang_order import submission_times
 from compiler.lower.origins import TimedEvent

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 from compiler.cluster_state.run_records import StartPromise
 from compiler.diagnostics.diagnostic import Position
-from compiler.lower.numa import NumaPlan
 from compiler.lower.reserved_room import ReservedRoom
-from compiler.specs.gang_spec import GangSpec, JobKey
+from compiler.lower.slot_groups import NumaPlan
+from compiler.specs.gang_spec import GangSpec, GroupTerm, JobKey
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
-from compiler.specs.parts import GroupTerm
 from compiler.specs.queue_spec import QueueSpec
 from compiler.volcano.fairshare import Turn
 from solver.forecast import PastRuns

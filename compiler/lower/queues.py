@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from compiler.cluster_state.observed import ObservedState
-from compiler.fields.amounts import named_amount
+from compiler.fields.quantity import named_amount
 from compiler.kubernetes import DEFAULT_QUEUE, NODE_GROUP_LABEL, ROOT_QUEUE
 from compiler.lower.origins import Origins
 from compiler.lower.resources import limits, vector

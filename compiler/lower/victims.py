@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 
 from compiler.cluster_state.observed import ObservedState
-from compiler.fields.duration import go_duration_seconds
+from compiler.fields.times import go_duration_seconds
 from compiler.kubernetes import SYSTEM_PRIORITIES
 from compiler.specs.cluster_spec import SchedulerSpec, Specs
 from compiler.specs.gang_spec import GangSpec, RoleSpec

@@ -10,7 +10,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Rule, Severity, key_suggestion, one_of, suggestion, to_write, unquoted
-from compiler.fields.duration import parse_duration
 from compiler.fields.models import (
     BAD_NAME,
     BAD_TIME,
@@ -25,7 +24,7 @@ from compiler.fields.models import (
 )
 from compiler.fields.quantity import NEGATIVE_QUANTITY, NOT_A_QUANTITY, QuantityError, is_countable, parse_quantity
 from compiler.fields.texts import as_yaml_text, dotted_path, short_repr
-from compiler.fields.timestamp import parse_timestamp
+from compiler.fields.times import parse_duration, parse_timestamp
 from compiler.kubernetes import METAX_PREFIX
 from compiler.openapi.schemas import Node, Schema
 from compiler.syntax.documents import FieldPath

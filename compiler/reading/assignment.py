@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.diagnostics.guard import guarded
 from compiler.fields.label_selector import LabelExpression, selector_matches
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.kubernetes import API_GROUP, CLUSTER_ANNOTATION
 from compiler.reading.files import configurations_inside
 from compiler.reading.shape import document_flaws, read_model

@@ -11,8 +11,12 @@ from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.diagnostics.guard import internal_error
 from compiler.fields.texts import natural_sort_key
 from compiler.kinds.common.jobs import annotation_value
-from compiler.kinds.common.limit_ranges import limit_ranges, with_default_requests
-from compiler.kinds.common.runtime_classes import runtime_classes, with_runtime_classes
+from compiler.kinds.common.limit_ranges import (
+    limit_ranges,
+    runtime_classes,
+    with_default_requests,
+    with_runtime_classes,
+)
 from compiler.kubernetes import DEFAULT_QUEUE, QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.reading.culprits import LeftOut, attributed, check_input_without, spec_documents
 from compiler.reading.documents import DocumentCollector
@@ -33,10 +37,9 @@ from compiler.specs.drafts import (
 from compiler.specs.exclusive_topology import ExclusiveDomains, with_exclusive_topology
 from compiler.specs.gang_spec import GangSpec, RoleSpec, UnplannedPods
 from compiler.specs.hypernode_tree import resolve_hypernodes
-from compiler.specs.job_flows import job_flow_gangs
 from compiler.specs.namespace_queues import workload_queue
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaTopologySpec
-from compiler.specs.pod_groups import pod_group_gangs, with_named_groups
+from compiler.specs.pod_groups import job_flow_gangs, pod_group_gangs, with_named_groups
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
 from compiler.specs.services import bound_and_unbound, unbound_pods, with_scheduler
 from compiler.syntax.documents import Document, DocumentIdentity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from compiler.checks.check import ReadModel
 from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.diagnostics.guard import Place, guarded
-from compiler.kinds.common.unbound import not_bound_diagnostic
+from compiler.kinds.common.jobs import not_bound_diagnostic
 from compiler.reading.assignment import JobAssignment
 from compiler.reading.culprits import LeftOut, attributed, items_without
 from compiler.reading.files import configurations_inside, template_diagnostic
@@ -28,7 +28,7 @@ from compiler.reading.unplanned import ARGO_KINDS, DESCRIBED_ELSEWHERE, declared
 from compiler.repository.paths import CONF_SUFFIX, file_name_diagnostic, printable_name
 from compiler.specs.cluster_spec import ClusterSpec, ServiceBinding
 from compiler.specs.drafts import HyperJobDraft, JobFlowDraft, JobTemplateDraft
-from compiler.specs.job_flows import job_flow_gangs
+from compiler.specs.pod_groups import job_flow_gangs
 from compiler.specs.services import ServiceDraft, service_gang
 from compiler.syntax.documents import Document, DocumentIdentity
 from compiler.syntax.parse import Parse, ParsedFile, parse_file

@@ -20,7 +20,7 @@ _VALUES_NAME = re.compile(r"values[^/]*\.ya?ml", re.IGNORECASE)
 
 def configurations_inside(document: Document) -> list[Document]:
     """Return the scheduler configurations in a document that is not an object."""
-    from compiler.kinds.scheduler_file import wrapped_configurations
+    from compiler.kinds.scheduler_configuration import wrapped_configurations
 
     return wrapped_configurations(document)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from compiler.checks.catalogue import all_rules
+from compiler.checks.check import all_rules
 from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, sorted_diagnostics
 from compiler.diagnostics.guard import Place, guarded
 from compiler.repository.paths import BAD_IGNORE_RULE, CONFIGURATION_FILE, path_patterns

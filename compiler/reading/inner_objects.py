@@ -15,8 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.kinds.kind import Kind
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import Kind, kinds
 from compiler.reading.shape import document_flaws, flaw_diagnostics
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text

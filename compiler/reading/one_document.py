@@ -14,10 +14,9 @@ from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, did_you_me
 from compiler.diagnostics.guard import guarded
 from compiler.fields.metadata import metadata_diagnostics
 from compiler.fields.models import FRACTIONAL_DEVICE, OUT_OF_RANGE
+from compiler.kinds.common.jobs import not_bound_diagnostic
 from compiler.kinds.common.resource_lists import listed_resources
-from compiler.kinds.common.unbound import not_bound_diagnostic
-from compiler.kinds.kind import Kind
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import Kind, kinds
 from compiler.kubernetes import API_GROUP, SYSTEM_NAMESPACES
 from compiler.openapi.schemas import is_of_kubernetes, kinds_named, known_versions
 from compiler.openapi.shape import Flaw

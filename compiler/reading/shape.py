@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, to_write
 from compiler.fields.models import MISSING_FIELD, MISSPELT_POD_FIELD, UNKNOWN_FIELD, WRONG_TYPE
 from compiler.fields.texts import dotted_path
-from compiler.kinds.kind import Kind
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import Kind, kinds
 from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions, plain_schema
 from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath

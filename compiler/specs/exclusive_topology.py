@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE
 from compiler.specs.eligibility import with_label_rows
-from compiler.specs.gang_spec import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs.gang_spec import ExclusiveUnits, GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.specs.hypernode_tree import nodes_by_hypernode
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
-from compiler.specs.parts import ExclusiveUnits
 from compiler.specs.pod_spec import UNREACHABLE_MIN_DOMAINS, Expression, PodRuleSpec, PodSelector, PodSpec
 from compiler.specs.services import unbound
 

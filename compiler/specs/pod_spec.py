@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compiler.kubernetes import HOSTNAME_LABEL
-from compiler.specs.parts import VgpuRequest
 
 Amounts = Mapping[str, int]
 _NAMES_OF_NODES = frozenset((HOSTNAME_LABEL, "metadata.name"))
@@ -87,6 +86,17 @@ class PodRuleSpec:
     min_domains: int = 1
     honors_affinity: bool = True
     honors_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VgpuRequest:
+    """One container's request for Volcano's virtual GPUs: `number` different devices, with `memory` MiB (if 0,
+    `percentage` percent of the memory) and `cores` percent of each."""
+
+    number: int
+    memory: int
+    percentage: int
+    cores: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,11 @@
-"""Read a trace from a file. The format is recognized by the content, not by the name."""
+"""Read a trace from a file. The format is recognized by the content, not by the name: a table, one of these.
+
+Batsim's workloads: {"nb_res": machines, "jobs": [{id, subtime, res, walltime, profile}], "profiles": {name: {...}}}
+(Batsim's documentation, Workload). Only profiles of type `delay` have a duration; others need its network model.
+
+The Standard Workload Format, version 2 (Feitelson, Parallel Workloads Archive): a header of comments, then 18
+numbers a line, -1 for unknown.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,9 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +23,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from compiler.traces import batsim, swf, tables
-from compiler.traces.trace import Trace, TraceError
+from compiler.traces import tables
+from compiler.traces.numbers import seconds, whole
+from compiler.traces.trace import Trace, TraceError, TraceJob
 
 COMPRESSED: Mapping[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
@@ -67,8 +77,8 @@ def _read_text(text: str, columns: Mapping[str, Sequence[str]], is_timed: bool) 
         raise TraceError("1: a JSON array. Fix: write one object a line, for example with jq -c '.[]'")
     if first.startswith("{"):
         workload = _one_object(text, first)
-        return tables.read_lines(text, columns, is_timed) if workload is None else batsim.read(workload)
-    return swf.read(text) if first.startswith(";") or swf.is_job(first) else tables.read_table(text, columns, is_timed)
+        return tables.read_lines(text, columns, is_timed) if workload is None else read_batsim(workload)
+    return read_swf(text) if first.startswith(";") or is_swf_job(first) else tables.read_table(text, columns, is_timed)
 
 
 def _one_object(text: str, first: str) -> Any:
@@ -97,3 +107,109 @@ def read_columns(path: Path | None) -> Mapping[str, Sequence[str]]:
         meaning: [str(name) for name in (names if isinstance(names, list) else [names])]
         for meaning, names in found.items()
     }
+
+
+def read_batsim(document: Any) -> Trace:
+    """Return the trace of a workload. Raises TraceError, with a line for each invalid job."""
+    listed, profiles, machines = document.get("jobs"), document.get("profiles"), document.get("nb_res")
+    if not isinstance(listed, list) or not isinstance(profiles, dict):
+        raise TraceError("1: not a Batsim workload: `jobs` and `profiles` are required")
+    jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
+    if machines is not None and (type(machines) is not int or machines < 1):
+        problems.append(f"1: invalid nb_res {machines!r}: not a number of machines")
+    for number, job in enumerate(listed):
+        try:
+            profile = _profile(job, profiles)
+            if profile.get("type") == "delay":
+                jobs.append(_batsim_job(job, profile))
+            else:
+                left_out[f"profile of type {profile.get('type')}"] += 1
+        except KeyError as error:
+            problems.append(f"1: jobs[{number}]: missing {error}")
+        except ValueError as error:
+            problems.append(f"1: jobs[{number}]: {error}")
+    if problems:
+        raise TraceError("\n".join(problems))
+    return Trace(sorted(jobs, key=lambda job: job.submit), left_out, machines)
+
+
+def _profile(job: Any, profiles: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(job, dict):
+        raise TraceError("not an object")
+    found = profiles.get(name) if isinstance(name := job["profile"], str) else None
+    if not isinstance(found, dict):
+        raise TraceError(f"unknown profile {name!r}. Fix: add it to `profiles`")
+    return found
+
+
+def _batsim_job(job: Mapping[str, Any], profile: Mapping[str, Any]) -> TraceJob:
+    delay, size = seconds(profile["delay"], "delay"), whole(job["res"], "res")
+    if delay < 0 or size < 1:
+        raise ValueError(f"invalid {f'delay {delay:g}' if delay < 0 else f'res {size}'}: too small")
+    requested = seconds(job.get("walltime", -1), "walltime")
+    limit = requested if requested > 0 else None
+    return TraceJob(str(job["id"]), seconds(job["subtime"], "subtime"), delay, limit, size)
+
+
+FIELDS = 18
+NUMBER, SUBMIT, RUN_TIME, ALLOCATED, ASKED, REQUESTED, USER, QUEUE = 0, 1, 3, 4, 7, 8, 11, 14
+_MACHINES = re.compile(r";\s*(MaxProcs|MaxNodes):\s*(\d[\d,]*)")
+_QUEUE = re.compile(r";\s*Queue:\s*(\d+)\s+(\S+)")
+
+
+def is_swf_job(line: str) -> bool:
+    """Return whether a line has the 18 numbers of the format."""
+    words = line.split()
+    return len(words) == FIELDS and all(re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", word, re.I) for word in words)
+
+
+def read_swf(text: str) -> Trace:
+    """Return the trace of a file's text. Raises TraceError, with a line for each invalid one."""
+    machines, queues = dict[str, int](), dict[str, str]()
+    jobs, left_out, problems = list[TraceJob](), Counter[str](), list[str]()
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if line.startswith(";"):
+            if found := _MACHINES.match(line):
+                machines[found[1]] = int(found[2].replace(",", ""))
+            elif found := _QUEUE.match(line):
+                queues[found[1]] = found[2]
+            continue
+        if not line:
+            continue
+        try:
+            found_job = _swf_job(line, queues)
+        except ValueError as error:
+            problems.append(f"{number}: {error}")
+            continue
+        if isinstance(found_job, str):
+            left_out[found_job] += 1
+        else:
+            jobs.append(found_job)
+    if problems:
+        raise TraceError("\n".join(problems))
+    count = machines.get("MaxProcs") or machines.get("MaxNodes")
+    return Trace(sorted(jobs, key=lambda job: job.submit), left_out, count or None)
+
+
+def _swf_job(line: str, queues: Mapping[str, str]) -> TraceJob | str:
+    """Return the job of a line, or why it is left out. Raises ValueError for a line that is invalid."""
+    words = line.split()
+    if not is_swf_job(line):
+        raise ValueError(
+            f"expected {FIELDS} numbers of the Standard Workload Format, found {len(words)} fields: {line[:80]}"
+        )
+    size = next((whole(words[at], "processors") for at in (ASKED, ALLOCATED) if float(words[at]) > 0), 0)
+    submit, duration, requested = (seconds(words[at], "time") for at in (SUBMIT, RUN_TIME, REQUESTED))
+    if submit < 0:
+        return "no submission time"
+    if duration <= 0 or size <= 0:
+        return "no run time" if duration <= 0 else "no processors"
+    return TraceJob(
+        words[NUMBER],
+        submit,
+        duration,
+        requested if requested > 0 else None,
+        size,
+        queue=queues.get(words[QUEUE], "" if words[QUEUE] == "-1" else words[QUEUE]),
+        user=words[USER],
+    )

@@ -8,10 +8,10 @@ from typing import Any
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
+from compiler.validation.containers import claim
 from compiler.validation.judge import Judge, items, mapping, values
 from compiler.validation.rows import judge_rows
 from compiler.validation.selectors import annotation_keys, label_selector
-from compiler.validation.volumes import claim
 
 MAX_CRON_NAME = 52
 """A job of a CronJob, and a workflow of Argo's CronWorkflow, has 11 characters more."""

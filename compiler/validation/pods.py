@@ -9,10 +9,9 @@ from typing import Any
 
 from compiler.openapi.shape import PLAIN, Flaw
 from compiler.syntax.documents import FieldPath
-from compiler.validation.containers import containers, resources
+from compiler.validation.containers import containers, resources, volumes
 from compiler.validation.judge import Judge, items, mapping
 from compiler.validation.rows import judge_rows
-from compiler.validation.volumes import volumes
 
 _AS_WRITTEN = """
     apps batch batch.volcano.sh elastic.iml.github.io flow.volcano.sh grove.io jobset.x-k8s.io kubeflow.org

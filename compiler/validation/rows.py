@@ -14,18 +14,16 @@ from typing import Any, Literal
 import yaml
 
 from compiler.diagnostics.diagnostic import Severity, declare_rule, did_you_mean, suggestion, to_write
-from compiler.fields.duration import is_go_duration
 from compiler.fields.texts import dotted_path, short_repr
+from compiler.fields.times import is_go_duration
 from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, parse_path, value_at
 from compiler.validation import names
-from compiler.validation.batch_jobs import batch_job
-from compiler.validation.containers import lost_units, resources
+from compiler.validation.containers import claim, field_path, lost_units, relative_path, resources
 from compiler.validation.judge import Judge, mapping
-from compiler.validation.schedules import exit_codes, schedule, time_zone
+from compiler.validation.schedules import batch_job, exit_codes, schedule, time_zone
 from compiler.validation.selectors import NODE_OPERATORS, expressions, label_selector, labels
-from compiler.validation.volumes import claim, field_path, relative_path
 
 UNREADABLE_IMAGE = declare_rule("GP246", "warning")
 

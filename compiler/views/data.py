@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
-from compiler.emit.batches import batch_entries, json_number
+from compiler.emit.lock import batch_entries, json_number
 from compiler.explain.provenance import Source
 from compiler.explain.statements import CodedMessage
-from compiler.fields.amounts import json_amount
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.quantity import json_amount
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
 from compiler.views.selection import left_out_entries

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.explain.names import compact_names, count_text
-from compiler.fields.amounts import unit_heading
-from compiler.fields.quantity import is_device
+from compiler.fields.quantity import is_device, unit_heading
 from compiler.outcome import Outcome
 from compiler.views.style import Style, hanging_text
 from solver.plan import Plan

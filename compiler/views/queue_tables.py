@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.explain.names import count_text
-from compiler.fields.amounts import rounded_amount
+from compiler.fields.quantity import rounded_amount
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.views.style import Style, hanging_text
 

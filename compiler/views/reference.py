@@ -42,7 +42,7 @@ def _code_text(code: str) -> str:
 
     rules: Mapping[str, Any] = {}
     if code.startswith("GP"):
-        from compiler.checks.catalogue import all_rules
+        from compiler.checks.check import all_rules
 
         if rule := (rules := all_rules()).get(code):
             return f"{rule.code} {rule.title} ({rule.severity})\n{rule.text}\n"

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from compiler import kubernetes
-from compiler.kinds.kind import Kind
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import Kind, kinds
 from compiler.openapi.schemas import Node, plain_schema
 from compiler.outputs import OUTPUTS
 

@@ -1,4 +1,4 @@
-"""Replays of a workload, for people and for machines."""
+"""Replays of a workload, for people, for machines, and as a page with curves over time (`gangplan simulate --page`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from compiler.diagnostics.render.words import printable
 from compiler.explain.names import count_text
+from compiler.views.report import replay_page
 from compiler.views.style import Style
 from solver.forecast import SHARE as STATED
 from solver.forecast import PromiseScore
@@ -431,3 +432,37 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], style: Style) ->
         )
         text = "  ".join(cells).rstrip()
         yield style.paint(text, "head") if line is heads else text
+
+
+POINTS = 300
+"""Points of a curve on the page."""
+
+
+def simulation_page(view: SimulationView, trace: str) -> str:
+    """Return the page of policies side by side. trace: what the trace is called."""
+    return replay_page(page_document(f"Replay of {trace}", view.replays, view.assumptions))
+
+
+def comparison_page(view: ContrastView, trace: str) -> str:
+    """Return the page of two revisions: their curves, and whose waits change."""
+    document = page_document(
+        f"Replay of {trace} under two revisions",
+        {f"before: {view.base}": joined(view.trial.before), f"after: {view.head}": joined(view.trial.after)},
+        [f"The policy is {view.policy}.", *view.notes],
+    )
+    return replay_page({**document, "comparison": contrast_document(view)})
+
+
+def page_document(title: str, replays: Mapping[str, Replay], assumptions: Sequence[str]) -> dict[str, Any]:
+    """replays: what each is called, and its entry of `simulate -o json` without jobs and with more points."""
+    edges = edges_of(replays.values(), POINTS)
+    return {
+        **KIND,
+        "kind": "SimulationPage",
+        "title": title,
+        "assumptions": [*assumptions],
+        "replays": [
+            {"name": name, "size": size_text(replay.workload), **replay_data(replay, edges)}
+            for name, replay in replays.items()
+        ],
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 
 if TYPE_CHECKING:
     from compiler.explain.planned_starts import PlannedStart

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from compiler.fields.quantity import MILLI_RESOURCES
 from compiler.fields.texts import whole_number
-from compiler.fields.timestamp import epoch_seconds
+from compiler.fields.times import epoch_seconds
 from compiler.kubernetes import Object, name_of, namespace_of
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
 

@@ -1,4 +1,5 @@
-"""Jobs and subgroups that Volcano starts with all their pods or not at all, whatever their minima are."""
+"""Jobs and subgroups that Volcano starts with all their pods or not at all, whatever their minima are; and jobs that
+get no pods before its action enqueue lets them in."""
 
 from __future__ import annotations
 
@@ -32,3 +33,23 @@ def has_lower_minima(gang: GangSpec) -> bool:
     """Return whether the gang is declared to start with less than all its replicas."""
     replicas = sum(role.replicas for role in gang.roles)
     return gang.minimum < replicas and any(role.minimum < role.replicas for role in gang.roles)
+
+
+def is_enqueued_first(gang: GangSpec, scheduler: SchedulerSpec | None) -> bool:
+    """Return whether the plugin proportion decides if the job gets pods, and requires as much as the gang's own minima.
+
+    The controller creates the pods of a Volcano Job once its PodGroup is admitted; pods of other kinds exist already.
+    Its minima are those of its tasks, in partitions or not; a job with a minimum below these may be admitted with less.
+    Without a configuration Volcano's chart has both action and plugin. Source: JobEnqueueableFn of
+    pkg/scheduler/plugins/proportion, calcPGMinResources of the job controller (v1.15).
+    """
+    if scheduler is not None:
+        proportion = scheduler.plugin("proportion")
+        if (
+            proportion is None
+            or "enqueue" not in scheduler.actions
+            or not proportion.flags.get("enableJobEnqueued", True)
+        ):
+            return False
+    is_plain = gang.minimum >= max(1, sum(role.minimum for role in gang.roles))
+    return is_plain and gang.document.data.get("apiVersion") == "batch.volcano.sh/v1alpha1"

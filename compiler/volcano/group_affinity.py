@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from compiler.fields.label_selector import selector_matches
 from compiler.kubernetes import NAMESPACE_NAME_LABEL
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec
-from compiler.specs.parts import GroupTerm
+from compiler.specs.gang_spec import GroupTerm
 from compiler.syntax.documents import Document
 
 SINCE = 16

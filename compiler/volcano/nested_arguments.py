@@ -11,9 +11,9 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from compiler.diagnostics.diagnostic import meant, suggestion, to_write, unquoted
-from compiler.fields.duration import go_duration_seconds
 from compiler.fields.quantity import QuantityError, parse_quantity
 from compiler.fields.texts import whole_number
+from compiler.fields.times import go_duration_seconds
 from compiler.syntax.documents import FieldPath
 
 Category = Literal["type", "unknown", "unread", "range", "time"]

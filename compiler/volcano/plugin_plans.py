@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from compiler.diagnostics.diagnostic import Severity
-from compiler.fields.duration import go_duration_seconds
+from compiler.fields.times import go_duration_seconds
 from compiler.kubernetes import WAITING_TIME_ANNOTATIONS
 from compiler.specs.cluster_spec import PluginSpec, Specs
 from compiler.specs.queue_spec import NodeGroupAffinity

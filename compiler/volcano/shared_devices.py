@@ -20,8 +20,7 @@ from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.specs.eligibility import with_label_rows
 from compiler.specs.gang_spec import GangSpec
 from compiler.specs.node_spec import SharedDeviceSpec
-from compiler.specs.parts import VgpuRequest
-from compiler.specs.pod_spec import Amounts, Expression, PodSpec
+from compiler.specs.pod_spec import Amounts, Expression, PodSpec, VgpuRequest
 
 VGPU_NUMBER = "volcano.sh/vgpu-number"
 VGPU_MEMORY = "volcano.sh/vgpu-memory"

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from compiler.cli.inputs import ANY_FILE, ANY_FOLDER, FILE, FOLDER, echo, executor_option, write_file
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import MEMORY_LABEL, SNAPSHOT_TIME_ANNOTATION, name_of
 from compiler.volcano.fairshare import STATE_CONFIG_MAP, STATE_LABELS
 from reconciler.assembly import build_parts

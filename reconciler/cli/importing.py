@@ -10,7 +10,7 @@ from shlex import quote
 import click
 
 from compiler.cli.inputs import ANY_FOLDER, FILE, print_diagnostics, reported, write_file
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE, Object
 from compiler.validation.names import DNS_SUBDOMAIN
 from reconciler.cli import add_kubeconfig_options

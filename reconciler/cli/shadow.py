@@ -16,7 +16,7 @@ import click
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from compiler.cli.inputs import ANY_FILE, executor_option, output_option, write_file
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.shadow import Devices, Look, Shadowed, look_at, page_of
 from reconciler.cli import add_kubeconfig_options
 from reconciler.cli.connection import TimeLimitError, open_client, time_limit, timeout_option

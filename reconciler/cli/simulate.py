@@ -44,13 +44,14 @@ from compiler.views import machine
 from compiler.views.simulation import (
     ContrastView,
     SimulationView,
+    comparison_page,
     contrast_document,
     contrast_text,
     simulation_document,
+    simulation_page,
     simulation_text,
     text_as_markdown,
 )
-from compiler.views.simulation_page import comparison_page, simulation_page
 from compiler.views.style import Style
 from reconciler.cli.diff import read_sides
 from reconciler.git.commits import read_revision

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from compiler import kubernetes as k8s
-from compiler.cluster_state.owners import spec_queue
+from compiler.cluster_state.pod_records import spec_queue
 from compiler.cluster_state.refused_queues import local_parent
 from compiler.explain.names import short_list
 from compiler.run_kinds import end_of_run

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from compiler.fields.timestamp import epoch_seconds
+from compiler.fields.times import epoch_seconds
 from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, conditions_of, name_of
 from reconciler.cluster.objects import Object
 from reconciler.observation.nodes import NodeIndex

@@ -13,8 +13,7 @@ from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.nodes import offered_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
 from compiler.kubernetes import ALWAYS_COMPARED, annotations_of, is_finished_pod, status_of
-from compiler.specs.parts import VgpuRequest
-from compiler.specs.pod_spec import Amounts
+from compiler.specs.pod_spec import Amounts, VgpuRequest
 from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterable
 
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import uid_of
 from compiler.syntax.runs import json_digest
 from reconciler.changes.results import ObjectEvent

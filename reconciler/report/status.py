@@ -12,7 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics.render.words import with_fix
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import MANAGED_BY_LABEL, annotations_of
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition, Effects

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from compiler.explain.names import short_list
-from compiler.fields.duration import rounded_duration_text
+from compiler.fields.times import rounded_duration_text
 from compiler.views.start_windows import window_sentence
 from reconciler.report.reason_history import history_lines
 from reconciler.runs.run_record import record_line

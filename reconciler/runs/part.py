@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any
 
 from compiler.emit.manifest import Manifest
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import namespace_of, uid_of
 from compiler.run_kinds import end_of_run, has_time_to_live, is_run
 from reconciler.changes.planned import PlannedRuns

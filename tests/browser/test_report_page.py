@@ -16,8 +16,7 @@ from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.report.document import report_document
 from compiler.views.report.page import page_of
-from compiler.views.simulation import SimulationView
-from compiler.views.simulation_page import simulation_page
+from compiler.views.simulation import SimulationView, simulation_page
 from deploy.pictures import PICTURES
 from reconciler.planning.plan_pages import write_page
 from reconciler.report.report_pages import ReportPages
@@ -32,7 +31,7 @@ CASES = ROOT / "tests/golden"
 WIDTHS = (400, 1000, 2000)
 SCREEN_HEIGHT = 900
 MOST_BYTES = 3_000_000
-PARTS = ("head", "waiting", "queues", "room")
+POINTS = ("head", "waiting", "queues", "room")
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
 
@@ -157,7 +156,7 @@ def test_search_finds_every_job_and_node_of_the_example(
 def test_the_page_answers_the_questions_of_somebody_who_knows_nothing(quiet: Page, example_file: Path) -> None:
     """Which jobs wait and why, which queue borrows, where a gang of 64 GPUs would fit, and what starts next."""
     quiet.open(example_file)
-    texts = {part: quiet.evaluate(f"document.getElementById('{part}').innerText") for part in PARTS}
+    texts = {part: quiet.evaluate(f"document.getElementById('{part}').innerText") for part in POINTS}
     assert "foundation/llm-200b-pretrain" in texts["waiting"]
     assert "queue pretrain may hold 1024 nvidia.com/gpu and has 256 left" in texts["waiting"]
     assert "borrowed: posttrain 48" in texts["queues"]

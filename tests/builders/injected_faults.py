@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from compiler.checks.check import Check, all_checks
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.syntax.documents import Document
 
 READING = (

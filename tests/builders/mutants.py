@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from tests.builders.beside import beside
 from tests.builders.manifests import cluster_manifests, job_manifests, other_manifests
 

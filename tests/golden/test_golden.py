@@ -24,7 +24,7 @@ import yaml
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.cluster_state import load_state
 from compiler.emit.lock import lock_text
-from compiler.emit.texts import manifest_texts, stream_text
+from compiler.emit.waves import manifest_texts, stream_text
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs

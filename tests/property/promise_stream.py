@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, Outcome, job_decisions
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec

@@ -17,9 +17,8 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.kubernetes import Object
 from compiler.lower.lowering import lower
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec, VolcanoVersion
-from compiler.specs.gang_spec import GangSpec, TopologySpec
+from compiler.specs.gang_spec import GangSpec, GroupTerm, PodGroupSpec, TopologySpec
 from compiler.specs.node_spec import HyperNodeSpec
-from compiler.specs.parts import GroupTerm, PodGroupSpec
 from solver.verify import verify
 from tests.builders.cluster_objects import pod
 from tests.builders.declared import declared

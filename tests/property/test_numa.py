@@ -9,7 +9,7 @@ from operator import and_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.lower.numa import NumaRequest, fits_empty_slots, restricted_request
+from compiler.lower.slot_groups import NumaRequest, fits_empty_slots, restricted_request
 from compiler.specs.eligibility import NumaLayout
 
 Cells = list[dict[str, int]]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compiler.explain.planned_starts import START_SLACK
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.outcome import JobDecision
 from solver.problem import Gang, Problem
 from solver.semantics.priorities import precedence

@@ -13,7 +13,7 @@ import yaml
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.explain.statements import CodedMessage
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.lower.lowering import lower
 from compiler.outcome import JobDecision, PodsByNode, job_decisions
 from compiler.pipeline import compile_repository

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit.lock import lock_text
-from compiler.emit.texts import manifest_texts
+from compiler.emit.waves import manifest_texts
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views import data, machine, text

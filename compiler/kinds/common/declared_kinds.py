@@ -10,7 +10,7 @@ from pydantic import Field
 from compiler.fields.models import NOT_ALLOWED, Name, OwnModel
 from compiler.fields.texts import dotted_path
 from compiler.kinds.common.job_kinds import Count, JobKind, RolePaths, job_schema
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.openapi.shape import Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, parse_path

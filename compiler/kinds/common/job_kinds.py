@@ -17,9 +17,7 @@ from typing import Any, Literal
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.models import without_nulls
 from compiler.kinds.common import pods
-from compiler.kinds.common.annotated import with_annotated_queue
-from compiler.kinds.common.jobs import job_times
-from compiler.kinds.common.unbound import UNREAD_PART
+from compiler.kinds.common.jobs import UNREAD_PART, job_times, with_annotated_queue
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.openapi.schemas import Schema, made_schema

@@ -12,8 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from compiler.explain.catalogue import REASONS, entries_by_code
-from compiler.fields.amounts import json_amount
-from compiler.fields.quantity import is_device
+from compiler.fields.quantity import is_device, json_amount
 from compiler.lower.origins import Origins
 from compiler.outcome import JobDecision, Outcome, PodsByNode
 from compiler.specs.node_spec import NodeSpec

@@ -61,7 +61,7 @@ def page_of(document: Mapping[str, Any], *, is_live: bool = False) -> str:
 
 
 def replay_page(document: Mapping[str, Any]) -> str:
-    """Return the page of a replay, of a document of `compiler/views/simulation_page.py`."""
+    """Return the page of a replay, of a document of `compiler/views/simulation.py`."""
     return _page(document, document["title"], "replay", REPLAY)
 
 

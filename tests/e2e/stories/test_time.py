@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.fields.timestamp import epoch_seconds, rfc3339
+from compiler.fields.times import epoch_seconds, rfc3339
 from compiler.kubernetes import PROMISED_START_ANNOTATION
 from solver.forecast import ENOUGH
 from tests.controlplane import ControlPlane

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compiler.checks.catalogue import all_rules
+from compiler.checks.check import all_rules
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code
 from deploy.docs import ROOT, all_pages, configuration, screenshots, write_sources, written_pages
 from deploy.pictures import NAMED, PICTURES, picture_pages, with_frames

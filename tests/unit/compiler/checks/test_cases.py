@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.catalogue import all_rules
+from compiler.checks.check import all_rules
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from tests.builders.cases import CASES, Case

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.emit.fixes import Fixes
+from compiler.emit.edited_files import Fixes
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from tests.builders.cases import FIXTURES, load_cases

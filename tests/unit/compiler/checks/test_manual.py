@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from compiler.checks.catalogue import all_rules
+from compiler.checks.check import all_rules
 from compiler.diagnostics.diagnostic import declare_rule
 
 

@@ -12,9 +12,9 @@ from compiler.cli import forks
 from compiler.cli.compile import write_in_parallel
 from compiler.cli.forks import in_forks
 from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.emit import texts
+from compiler.emit import waves
 from compiler.emit.rewrite import rewrite
-from compiler.emit.texts import ManifestSource, manifest_texts
+from compiler.emit.waves import ManifestSource, manifest_texts
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
@@ -69,6 +69,6 @@ def test_a_manifest_that_cannot_be_written_is_told_of_once(outcome: Outcome, mon
         return rewrite(document, target)
 
     whole = len(manifest_texts(outcome))
-    monkeypatch.setattr(texts, "rewrite", failing)
+    monkeypatch.setattr(waves, "rewrite", failing)
     assert len(manifest_texts(outcome, errors.append, write_in_parallel)) == whole - 2
     assert [error.object for error in errors] == ["Queue q7", "Queue q8"]

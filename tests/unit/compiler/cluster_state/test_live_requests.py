@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.emit.texts import manifest_texts
+from compiler.emit.waves import manifest_texts
 from compiler.kubernetes import DIGEST_ANNOTATION, SCHEDULING_GATE, Object
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository, lowered_problem

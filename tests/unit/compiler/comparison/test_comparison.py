@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.comparison.compare import Comparison, Revision, compare
-from compiler.comparison.findings import NO_CHANGES
+from compiler.comparison.compare import NO_CHANGES, Comparison, Revision, compare
 from compiler.comparison.jobs import lost_restarts
 from compiler.comparison.render import (
     MARKDOWN_LIMIT,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.comparison.compare import Revision, compare
-from compiler.comparison.findings import finding_changes
+from compiler.comparison.compare import Revision, compare, finding_changes
 from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository

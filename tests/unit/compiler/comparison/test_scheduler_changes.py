@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.comparison.scheduler_changes import behaviour_changes
+from compiler.comparison.cluster import behaviour_changes
 from compiler.specs.cluster_spec import SchedulerSpec
 from tests.builders.specs import document
 

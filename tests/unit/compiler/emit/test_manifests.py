@@ -11,8 +11,7 @@ from ruamel.yaml import YAML
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.emit import admission
 from compiler.emit.lock import lock_text
-from compiler.emit.texts import manifest_texts, texts_by_file
-from compiler.emit.waves import manifests
+from compiler.emit.waves import manifest_texts, manifests, texts_by_file
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

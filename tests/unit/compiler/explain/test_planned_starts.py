@@ -13,7 +13,7 @@ import pytest
 from compiler.cluster_state.cluster_state import ClusterState, load_state
 from compiler.cluster_state.run_records import RUN_RECORDS, StartPromise, records_object
 from compiler.emit.waves import manifests
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import PROMISED_START_ANNOTATION, annotations_of, name_of
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.fields.duration import parse_duration, rounded_duration_text
+from compiler.fields.times import parse_duration, rounded_duration_text
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from compiler.emit.gated import add_gate
-from compiler.emit.templates import mark_pods, name_queue, name_scheduler, pod_templates
+from compiler.emit.templates import add_gate, mark_pods, name_queue, name_scheduler, pod_templates
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import Specs

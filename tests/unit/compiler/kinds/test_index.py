@@ -6,8 +6,7 @@ import importlib
 import pkgutil
 
 import compiler.kinds
-from compiler.kinds.kind import CLUSTER_WIDE_KINDS, KIND_ROWS, Kind
-from compiler.kinds.registry import kinds, kinds_in
+from compiler.kinds.kind import CLUSTER_WIDE_KINDS, KIND_ROWS, Kind, kinds, kinds_in
 
 
 def test_every_module_is_listed_with_its_kinds() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.kinds.registry import kinds
+from compiler.kinds.kind import kinds
 from compiler.run_kinds import PLANNED_RUN_KINDS, PLANNED_SERVICE_KINDS
 from compiler.specs.gang_spec import TopologySpec
 from compiler.syntax.paths import value_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.lower.numa import NumaRequest, restricted_request
+from compiler.lower.slot_groups import NumaRequest, restricted_request
 from compiler.pipeline import compile_repository
 from tests.builders import declared, repositories
 from tests.builders.declared import GPU, Object, pod_spec

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState, StateError, load_state
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.lower.lowering import lower
 from compiler.lower.origins import Origins, TimedEvent

@@ -11,7 +11,7 @@ import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState, StateError, load_state
 from compiler.cluster_state.observed import observe_state
-from compiler.fields.duration import go_duration_seconds
+from compiler.fields.times import go_duration_seconds
 from compiler.lower.lowering import lower
 from compiler.lower.policy import lower_policy
 from compiler.lower.victims import cooldown_ends

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.cluster_state.owners import queue_of
+from compiler.cluster_state.pod_records import queue_of
 from compiler.specs.namespace_queues import queues_not_ready, workload_queue
 from compiler.specs.queue_spec import QueueSpec
 from tests.builders.specs import queue

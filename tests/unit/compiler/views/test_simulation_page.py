@@ -7,8 +7,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from compiler.views.simulation import ContrastView, SimulationView
-from compiler.views.simulation_page import PARTS, comparison_page, simulation_page
+from compiler.views.simulation import POINTS, ContrastView, SimulationView, comparison_page, simulation_page
 from solver.simulation.pieces import Piece
 from solver.simulation.trial import Trial
 from tests.builders.simulations import job, machines, replay, workload
@@ -34,7 +33,7 @@ def test_the_page_holds_the_curves_of_each_policy() -> None:
     assert [one["name"] for one in shown["replays"]] == ["fifo", "easy"]
     for one in shown["replays"]:
         of_queue = one["curves"]["queues"]["q1"]
-        assert {len(values) for values in (one["curves"]["utilisation"], *of_queue.values())} == {PARTS}
+        assert {len(values) for values in (one["curves"]["utilisation"], *of_queue.values())} == {POINTS}
         assert "jobs" not in one
         assert one["curves"]["utilisation"][0] == 1
 

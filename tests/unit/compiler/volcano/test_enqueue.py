@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from compiler.specs.gang_spec import GangSpec, SubgroupSpec, TopologySpec
-from compiler.volcano.enqueue import is_enqueued_first
+from compiler.volcano.full_starts import is_enqueued_first
 from tests.builders.specs import gang, role
 
 PLAIN = gang("plain", role("r", 6))

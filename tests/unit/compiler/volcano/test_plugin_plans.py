@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.checks.catalogue import all_rules
+from compiler.checks.check import all_rules
 from compiler.specs.cluster_spec import PluginSpec
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.volcano.node_groups import preference_ranks

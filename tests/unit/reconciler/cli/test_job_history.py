@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from compiler.cli.root import cli
-from compiler.fields.timestamp import parse_timestamp
+from compiler.fields.times import parse_timestamp
 from reconciler.cli import load_tree
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun, Inventory, InventoryStore

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.cluster_state.pods import leaving_until
 from compiler.emit.manifest import Manifest
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import GROUP_NAME_ANNOTATION, NUMA_POLICY_ANNOTATION, PLACEMENT_ANNOTATION, uid_of
 from reconciler.cluster.objects import ref_of
 from reconciler.inventory.store import InventoryEntry

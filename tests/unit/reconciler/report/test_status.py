@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.outputs import PromiseEntry, StartWindowEntry, WindowEntry
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition

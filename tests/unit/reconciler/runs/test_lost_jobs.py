@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.fields.timestamp import rfc3339
+from compiler.fields.times import rfc3339
 from compiler.kubernetes import name_of, uid_of
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.runs.lost_jobs import DepartedJobs, LostJobs

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import solver.facts
 import solver.repairs
-from solver.problem import Placement, Policy, Problem, SlotHold, Topology
+from solver.problem import DisruptionBudget, EvictionVotes, Placement, Policy, Problem, SlotHold, Topology
 from tests.builders.problems import (
     GangSpec,
     QueueSpec,
@@ -22,6 +23,8 @@ from tests.builders.problems import (
 )
 from tests.builders.problems import two_supernodes as two_small_supernodes
 
+_PLACED = frozenset({"running", "former", "protected", "slot_holds"})
+_VOTES = ("preempt_votes", "reclaim_votes")
 _PLACES = {"supernodes": supernodes, "two small supernodes": two_small_supernodes}
 _KINDS: dict[str, Any] = vars(solver.facts) | vars(solver.repairs)
 
@@ -33,7 +36,7 @@ def world_of(
     **more: Any,
 ) -> Problem:
     """queues, gangs: name -> arguments. nodes: arguments of each call. place: instead of nodes, where they are. The
-    others are those of `problem`."""
+    others are those of `problem`, votes on evictions, and disruption budgets: [name, allowed, [gang, role] of each]."""
     things: list[QueueSpec | GangSpec] = [*queues_of(queues or {})]
     things += [_gang(name, **said) for name, said in (gangs or {}).items()]
     if "place" in more:
@@ -43,7 +46,9 @@ def world_of(
         more["policy"] = Policy(**more["policy"])
     if "pod_rules" in more:
         more["pod_rules"] = tuple(pod_rule(**said) for said in more["pod_rules"])
-    return problem(*machines, *things, **more)
+    votes: dict[str, Any] = {key: EvictionVotes(**more.pop(key)) for key in _VOTES if key in more}
+    budgets = (DisruptionBudget(*_tuples(said)) for said in more.pop("disruption_budgets", ()))
+    return replace(problem(*machines, *things, **_frozen(more)), disruption_budgets=tuple(budgets), **votes)
 
 
 def queues_of(described: Mapping[str, Mapping[str, Any]]) -> list[QueueSpec]:
@@ -52,10 +57,10 @@ def queues_of(described: Mapping[str, Mapping[str, Any]]) -> list[QueueSpec]:
 
 
 def _gang(name: str, *, roles: Iterable[Mapping[str, Any]], **more: Any) -> GangSpec:
-    """running, former: [role, node, pods] of each. slot_holds: [role, node, slot, pods]. topology: [mode, tier]."""
-    for field, kind in (("running", Placement), ("former", Placement), ("slot_holds", SlotHold)):
-        if field in more:
-            more[field] = tuple(kind(*place) for place in more[field])
+    """running, former, protected: [role, node, pods] of each; slot_holds: [role, node, slot, pods]. topology: [mode,
+    tier]."""
+    for field in _PLACED & more.keys():
+        more[field] = tuple((SlotHold if field == "slot_holds" else Placement)(*place) for place in more[field])
     if "topology" in more:
         more["topology"] = Topology(*more["topology"])
     if "subgroups" in more:

@@ -11,12 +11,22 @@ from solver.problem import Problem
 from tests.builders.described import statements, world_of
 from tests.builders.plans import verified_plan
 
-_OF_ALL = ("starts", "actions", "evicts", "evicted_for", "starts_per_queue", "verdicts", "pods_per_slot", "reservation")
-"""Compared whole: gangs that start, or those that lose pods and for whom. reservation: the fields that are named."""
+_OF_ALL = (
+    "starts",
+    "actions",
+    "evicts",
+    "evicted_for",
+    "starts_per_queue",
+    "held",
+    "verdicts",
+    "costs",
+    "pods_per_slot",
+)
+"""Compared whole: gangs that start, or those that lose pods and for whom."""
 _OF_NAMED = ("pods", "places", "domains", "facts", "codes", "never", "repairs", "suggests", "starts_in")
-"""Compared for the gangs that are named. codes, never: of each fact. suggests: the codes of the repairs."""
-_EXPECTED = (*_OF_ALL, *_OF_NAMED, "suggests_no")
-"""suggests_no: gang -> codes of repairs that it must not have."""
+"""Compared for the gangs that are named. codes, never: of each fact. suggests: codes of repairs."""
+_EXPECTED = (*_OF_ALL, *_OF_NAMED, "reservation", "suggests_no")
+"""reservation: the fields that are named. suggests_no: gang -> codes of repairs that it must not have."""
 
 
 def assert_story(told: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
@@ -50,6 +60,7 @@ def _found(world: Problem, plan: Plan) -> dict[str, Any]:
     slots = Counter[tuple[int, int]]()
     for use in (use for each in plan.decisions for use in each.slot_uses):
         slots[use.node, use.slot] += use.pods
+    goals = [goal for batch in plan.batches for goal in batch.objectives]
     held = plan.reservation
     return {
         "starts": sorted(name for name, each in decisions.items() if each.action == "start"),
@@ -57,7 +68,7 @@ def _found(world: Problem, plan: Plan) -> dict[str, Any]:
         "evicts": {name: pods for name, pods in evicted.items() if pods},
         "evicted_for": {n: [names[j] for j in each.evicted_for] for n, each in decisions.items() if each.evicted_for},
         "starts_per_queue": {queue.name: starting[queue.name] for queue in world.queues},
-        "verdicts": sorted({goal.verdict for batch in plan.batches for goal in batch.objectives}),
+        "verdicts": sorted({goal.verdict for goal in goals}),
         "pods_per_slot": sorted(slots.values()),
         "reservation": held
         and {

@@ -12,7 +12,7 @@ from solver.options import Budget
 from solver.problem import Policy, Problem
 from tests.builders.beside import beside
 from tests.builders.plans import facts_of, starting_gangs, verified_plan
-from tests.builders.problems import gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup, supernodes
+from tests.builders.problems import gang, nodes, problem, queue, role, running_pods, subgroup, supernodes
 from tests.builders.stories import assert_story
 
 STORIES = beside(__file__)
@@ -28,15 +28,6 @@ def pods(world: Problem, name: str) -> int:
 
 
 # --- nodes
-
-
-def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None:
-    # Each resource alone fits (8 of 8), but the pod with much cpu and the pod with much memory need different
-    # neighbours.
-    lopsided = problem(nodes(2, cpu=4, memory=4), gang("a", role(2, cpu=3, memory=2), role(1, cpu=2, memory=3)))
-    assert facts_of(lopsided, "a")[0].never
-    balanced = problem(nodes(2, cpu=5, memory=5), gang("a", role(2, cpu=3, memory=2), role(1, cpu=2, memory=3)))
-    assert starting_gangs(balanced) == {"a"}
 
 
 # --- topology
@@ -66,22 +57,6 @@ def test_a_subgroup_of_several_roles_counts_them_together() -> None:
 
 
 # --- growth, and what runs
-
-
-def test_growth_is_for_the_queue_that_has_less() -> None:
-    gangs = [gang(q, role(8, minimum=1, gpu=1), queue=q) for q in "ab"]
-    world = problem(nodes(1, gpu=10), queue("a", used={"gpu": 2}), queue("b"), *gangs)
-    assert (pods(world, "a"), pods(world, "b")) == (4, 6)
-
-
-def test_what_runs_stays_where_it_is() -> None:
-    placed = (running_pods(0, 1, 1), running_pods(0, 6, 1))
-    world = supernodes(
-        gang("running", role(2, gpu=8), running=placed), gang("new", role(2, gpu=8), topology=hard_topology(1))
-    )
-    plan = verified_plan(world)
-    assert plan.decisions[0].action == "keep"
-    assert plan.decisions[0].placements == placed
 
 
 # --- verdicts
@@ -141,13 +116,6 @@ def test_a_problem_that_contradicts_itself_names_the_index() -> None:
 
 
 # --- found by random worlds
-
-
-def test_without_nodes_every_gang_waits() -> None:
-    made = solve(problem(gang("a", role(2, gpu=1)), gang("b", role(1, gpu=1))))
-    assert [(decision.action, [fact.code for fact in decision.facts]) for decision in made.decisions] == [
-        ("wait", ["GW107"])
-    ] * 2
 
 
 def test_a_shortage_never_asks_for_less_than_there_is() -> None:

@@ -52,11 +52,6 @@ def test_a_device_of_a_victim_is_given_to_the_gang_that_it_goes_for() -> None:
     assert (use.node, use.slot, use.pods) == (0, 1, 1)
 
 
-def test_a_pod_on_an_unknown_device_is_not_evicted() -> None:
-    world = problem(nodes(1, gpu=200, slots=FULL), low("a", None), low("b", None), high(), preempt_enabled=True)
-    assert actions_by_gang(world) == {"a": "keep", "b": "keep", "high": "wait"}
-
-
 def test_two_halves_of_one_device_go_and_not_the_cheaper_halves_of_two() -> None:
     """What is free in sum would do with any two."""
     halves = [low(f"{c}{i}", c, gpu=50, loss=loss) for c in (0, 1) for i, loss in enumerate((10, 40))]

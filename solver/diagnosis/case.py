@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.question import FitQuestion, ModelBudget
-from solver.diagnosis.world import Family, World, anonymous_gang, gang_kinds, with_role
+from solver.diagnosis.world import World, anonymous_gang, gang_kinds, with_role
 from solver.problem import Gang, Vector
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
@@ -29,6 +28,7 @@ class GangDiagnosis:
     questions: int
     _answers: dict[World, bool | None] = field(default_factory=dict, init=False)
     _demands: dict[World, Vector] = field(default_factory=dict, init=False)
+    _allowed: dict[object, bool] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, state: DiagnosisState, j: int) -> GangDiagnosis:
@@ -168,7 +168,10 @@ class GangDiagnosis:
 
     def fits_queues(self, w: World) -> bool:
         """Return whether the queues let the gang start."""
-        return self.ledger(w, for_queue=w.queue).allows_amount(w.queue, self.demand(w))
+        key = w, w.queue, w.queue_changes, w.limits_nodes
+        if key not in self._allowed:
+            self._allowed[key] = self.ledger(w, for_queue=w.queue).allows_amount(w.queue, self.demand(w))
+        return self._allowed[key]
 
     def ledger(self, w: World, for_queue: int | None = None) -> QueueBooks:
         """Return the queues' usage in a world, under its limits. for_queue: compute only the amounts that limit this
@@ -178,19 +181,6 @@ class GangDiagnosis:
     def lets_start(self, w: World) -> bool:
         """Return whether the gang is allowed and finds room; false too where no answer is known."""
         return self.fits_queues(w) and self.fits_nodes(w)
-
-    # ---- worlds in which it starts
-
-    def sufficient(self, w: World | None) -> Iterator[World]:
-        """Yield the world, where something changed in it and it lets the gang start."""
-        if w is not None and w.changes and self.lets_start(w):
-            yield w
-
-    def least_of_each(self, w: World, families: Iterable[Family[Any]]) -> Iterator[World]:
-        """Yield the least world of each family that lets the gang start."""
-        for family in families:
-            if (world := family.least(w, self.lets_start)) is not None:
-                yield world
 
 
 def diagnosis_class(state: DiagnosisState, j: int) -> tuple[object, ...]:

@@ -16,17 +16,18 @@ from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.world import Family, NodeKind, World, topology_of, with_role, with_subgroup, with_topology
 from solver.problem import Gang, Topology, Vector
 from solver.semantics.gang_sizes import required_pods
-from solver.semantics.topology import ROOT
 
 
 def families_with_all_pods(case: GangDiagnosis, w: World) -> list[Family[Any]]:
     """Return all kinds of change that keep the gang's pods."""
     gang = w.gang
-    found: list[Family[Any]] = [Family([()] if gang.running else [], _restart), _tiers(case, None, gang)]
-    found.append(Family([_separations(case, gang)] if gang.topology_without_rules else [], _soften_separations))
+    softened = [_separations(case, gang)] if gang.topology_without_rules else []
+    found: list[Family[Any]] = [Family(repairs.Restart, [()] if gang.running else [], _restart)]
+    found += [_tiers(case, None, gang), Family(repairs.SoftSeparation, softened, _soften_separations)]
     found += [_tiers(case, i, gang) for i in range(len(gang.subgroups))]
-    hard = (i for i, part in enumerate(gang.subgroups) if part.topology.is_hard)
-    found += [Family(_smaller_sizes(gang.subgroups[i].size), partial(_set_subgroup_size, i)) for i in hard]
+    for i, part in enumerate(gang.subgroups):
+        sizes = _smaller_sizes(part.size) if part.topology.is_hard else []
+        found.append(Family(repairs.SmallerSubgroups, sizes, partial(_set_subgroup_size, i), kind=("size", i)))
     return [family for family in found if family.steps]
 
 
@@ -47,7 +48,7 @@ def _tiers(case: GangDiagnosis, i: int | None, gang: Gang) -> Family[repairs.Hig
             steps += [repairs.HigherTier(tier, i) for tier in tree.tiers if topology.tier < tier <= highest]
         if i is not None or gang.topology_without_rules is None:
             steps.append(repairs.SoftTopology(i))
-    return Family(steps, _set_topology)
+    return Family(repairs.HigherTier, steps, _set_topology, kind=("tier", i))
 
 
 def _set_topology(w: World, repair: repairs.HigherTier | repairs.SoftTopology) -> World:
@@ -92,9 +93,11 @@ def fewer_pods(w: World) -> list[Family[int]]:
         return []
     needs, least = required_pods(gang, (0,) * len(gang.roles))
     minima = range(min(least, gang.minimum) - 1, max(sum(needs), 1) - 1, -1)
-    counts = (_replica_counts(role, need, gang) for role, need in enumerate(needs))
-    roles = [Family(steps, partial(_set_replicas, role)) for role, steps in enumerate(counts)]
-    return [family for family in (*roles, Family(minima, _set_gang_minimum)) if family.steps]
+    found = [Family(repairs.FewerPods, minima, _set_gang_minimum)]
+    for role, need in reversed(tuple(enumerate(needs))):
+        counts, make = _replica_counts(role, need, gang), partial(_set_replicas, role)
+        found.insert(0, Family(repairs.FewerPods, counts, make, kind=("pods", role)))
+    return [family for family in found if family.steps]
 
 
 def _replica_counts(role: int, need: int, gang: Gang) -> range:
@@ -121,10 +124,9 @@ def _set_gang_minimum(w: World, pods: int) -> World:
     return w.with_change(repairs.FewerPods(None, pods, w.gang.minimum), gang=replace(w.gang, minimum=pods))
 
 
-def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
-    """Return one more kind of nodes for the role, a family for each since none includes another; likely intended ones
-    first. None where classes represent exclusions too, which the owner cannot change, nor nodes that its queue may not
-    use, nor nodes that are away."""
+def more_node_kinds(case: GangDiagnosis, role: int, w: World) -> Family[int]:
+    """Return more kinds of nodes for the role, likely intended ones first. None where classes represent exclusions too,
+    which the owner cannot change, nor nodes that its queue may not use, nor nodes that are away."""
     state, here = case.state, w.gang.roles[role].node_classes
     closed = state.problem.queues[case.gang.queue].closed_node_groups
     first, large = dict[NodeKind, int](), dict[NodeKind, int]()
@@ -137,8 +139,21 @@ def node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
     first |= large  # a node that holds a pod is the example of its kind
     near = [kind for kind in w.gang.roles[role].near_kinds if kind in first]
     nearest_first = [first[kind] for kind in dict.fromkeys((*near, *first))]
-    make = partial(_add_node_kind, role, state)
-    return [Family([n], make) for n in nearest_first[: state.options.budget.added_node_classes]]
+    nodes = nearest_first[: state.options.budget.added_node_classes]
+
+    def add(w: World, number: int) -> World:
+        for n in nodes[:number]:
+            w = _add_node_kind(role, state, w, n)
+        return w
+
+    def without_spare(w: World) -> World:
+        for n in nodes:
+            fewer = _without_node_kind(role, state, w, n)
+            w = fewer if fewer is not None and case.lets_start(fewer) else w
+        return w
+
+    kinds = range(1, len(nodes) + 1)
+    return Family(repairs.MoreNodeClasses, kinds, add, kind=("nodes", role), finish=without_spare)
 
 
 def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
@@ -152,23 +167,14 @@ def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
     return w.with_change(repairs.MoreNodeClasses(role, n), gang=gang, split_kinds=kinds)
 
 
-def with_open_roles(case: GangDiagnosis, w: World) -> World:
-    """Return the world with other nodes for each role that the empty cluster does not hold: of the kind that holds most
-    of the missing pods; unchanged for a role of which none holds any."""
-    for role in range(len(w.gang.roles)):
-        if not (short := _missing_pods(case, w, role)):
-            continue
-        opened = [family.most(w) for family in node_kinds(case, role, w)]
-        left = [_missing_pods(case, world, role) for world in opened]
-        if left and min(left) < short:
-            w = opened[left.index(min(left))]
-    return w
-
-
-def _missing_pods(case: GangDiagnosis, w: World, role: int) -> int:
-    """Return how many of the pods that the role needs the empty cluster does not hold, by counting."""
-    empty = case.question(replace(w, with_running=False, with_started=False))
-    return max(0, empty.gang_class.needed_pods(role) - empty.fit_counts()[role][ROOT])
+def _without_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World | None:
+    """Return the world without this change; None where it has no such one."""
+    change, node = repairs.MoreNodeClasses(role, n), state.problem.nodes[n]
+    if change not in w.changes:
+        return None
+    added = state.split_class + w.split_kinds.index((node.node_class, node.kind))
+    gang = with_role(w.gang, role, node_classes=w.gang.roles[role].node_classes - {added})
+    return replace(w, gang=gang, changes=tuple(c for c in w.changes if c != change))
 
 
 def smaller_request(case: GangDiagnosis, role: int, w: World) -> Family[int]:
@@ -185,13 +191,14 @@ def smaller_request(case: GangDiagnosis, role: int, w: World) -> Family[int]:
         for r, (share, asked) in enumerate(zip(request.share, spec.request, strict=True)):
             sizes[r] = min(sizes[r], slots[r]) if share == asked else sizes[r]
     over = [r for r, amount in enumerate(spec.request) if amount > sizes[r]]
-    is_possible = len(over) == 1 and sizes[over[0]]
-    return Family([sizes[over[0]]] if is_possible else [], partial(_set_request, role, sum(over)))
+    amounts = [sizes[r] for r in over if sizes[r]] if len(over) == 1 else []
+    return Family(repairs.SmallerPods, amounts, partial(_set_request, role, sum(over)), kind=("request", role))
 
 
-def with_fitting_requests(case: GangDiagnosis, w: World) -> World | None:
+def with_fitting_requests(case: GangDiagnosis, w: World) -> World:
     """Return the world with needed pods that each fit an empty node open to them, the one that takes the least part
-    from them; None where a role has none that would do, or asks for device slots."""
+    from them; unchanged where a role has none that would do, or asks for device slots."""
+    start = w
     empty = case.question(replace(w, with_running=False, with_started=False))
     for role, spec in enumerate(w.gang.roles):
         asked, open_to = np.array(spec.request), empty.state.tree.class_mask(spec.node_classes)
@@ -200,7 +207,7 @@ def with_fitting_requests(case: GangDiagnosis, w: World) -> World | None:
             continue
         left = (most[:, asked > 0] / asked[asked > 0]).min(axis=1, initial=1.0)
         if spec.slot_requests or not left.any():
-            return None
+            return start
         for r, amount in enumerate(most[left.argmax()].tolist()):
             w = _set_request(role, r, w, amount) if amount < spec.request[r] else w
     return w
@@ -244,7 +251,7 @@ def more_nodes(case: GangDiagnosis, w: World) -> list[Family[int]]:
     grows = bool(makes) and (state.problem.policy.proportion or not case.fits_queues(w))
     counts = range(1, min(pods, state.options.budget.added_nodes) + 1)
     like = list(makes.values())[: state.options.budget.added_node_types]
-    return [Family(counts, partial(_add_nodes, state, n, confined, grows)) for n in like]
+    return [Family(repairs.MoreNodes, counts, partial(_add_nodes, state, n, confined, grows)) for n in like]
 
 
 def _nearest_nodes(case: GangDiagnosis, w: World) -> list[int]:

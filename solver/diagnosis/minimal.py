@@ -43,25 +43,17 @@ def minimal_subset(
 
 
 def first_sufficient(steps: Sequence[Item], works: Callable[[Item], bool]) -> Item | None:
-    """Return the first step that works, by bisection: once a step works, all beyond it must. None where the last does
-    not."""
+    """Return the first step that works; None where the last does not. works: monotone, once a step does all beyond it
+    do. Mostly an early one works, and late ones are dear to ask about: their number is doubled until one does."""
     if not steps or not works(steps[-1]):
         return None
-    return steps[bisect_left(steps, True, hi=len(steps) - 1, key=works)]
+    least, most = 0, 0
+    while most < len(steps) - 1 and not works(steps[most]):
+        least, most = most + 1, 2 * most + 1
+    return steps[bisect_left(steps, True, least, min(most, len(steps) - 1), key=works)]
 
 
 def shortest_prefix(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
-    """Return the shortest prefix that suffices; None where not even all items do. suffices: monotone."""
-    if not items or not suffices(tuple(items)):
-        return None
-    return tuple(items[: shortest_length(items, suffices)])
-
-
-def shortest_length(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> int:
-    """Return the length of the shortest prefix that suffices, of which all items are taken to be one. Mostly a short
-    one does, and long ones are dear to ask about: the length is doubled until it is enough."""
-    least, most = 1, 1
-    while most < len(items) and not suffices(tuple(items[:most])):
-        least, most = most + 1, 2 * most
-    lengths = range(least, min(most, len(items)))
-    return least + bisect_left(lengths, True, key=lambda length: suffices(tuple(items[:length])))
+    """Return the shortest prefix, of one item or more, that suffices; None where not even all items do."""
+    length = first_sufficient(range(1, len(items) + 1), lambda length: suffices(tuple(items[:length])))
+    return None if length is None else tuple(items[:length])

@@ -4,7 +4,7 @@ larger entitlement of its queue."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,8 @@ import numpy as np
 from solver.admission.batches import entitled_in_turn, entitlement_turn
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.kept_gangs import proven_victims
-from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_length, shortest_prefix
+from solver.diagnosis.minimal import first_sufficient, minimal_subset, shortest_prefix
+from solver.diagnosis.queue_obstacles import with_smaller_shares
 from solver.diagnosis.world import Family, World
 from solver.facts import Borrowing, PrecedingGangs, ShareLimit
 from solver.problem import Gang, Problem, Vector
@@ -45,8 +46,8 @@ def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:
 
 def _blocking_prefix(case: GangDiagnosis, w: World, order: Sequence[int]) -> tuple[int, ...]:
     """Return the shortest prefix of `order` without which the gang fits, less the members that it does not need."""
-    chosen = tuple(reversed(order[: shortest_length(order, partial(_fits_without, case, w))]))
-    return _minimal(case, w, chosen)
+    chosen = shortest_prefix(order, partial(_fits_without, case, w)) or tuple(order)
+    return _minimal(case, w, chosen[::-1])
 
 
 def _minimal(case: GangDiagnosis, w: World, gangs: tuple[int, ...]) -> tuple[int, ...]:
@@ -96,17 +97,18 @@ def least_free_priority(problem: Problem, above: int) -> int:
 
 
 def higher_priorities(case: GangDiagnosis) -> Family[int]:
-    """Higher priorities, each above some of the gangs that the plan starts, or equal to that of younger gangs like it
-    in its queue, where age decides. None for a gang that may borrow a dedicated domain, which is lent last of all."""
+    """Return higher priorities, each above some of the gangs that the plan starts, or equal to that of younger gangs
+    like it in its queue, where age decides. None for a gang that may borrow a dedicated domain, which is lent last."""
     problem, gang, started = case.state.problem, case.gang, case.state.started_placements
     gangs = problem.gangs
+    make, finish = partial(_raise_priority, case), partial(with_later_gangs, case)
     if any(queue.dedicated_domains for queue in problem.queues) and is_reclaimable_whole(problem, gang):
-        return Family([], partial(_raise_priority, case))
+        return Family(HigherPriority, [], make, finish=finish)
     above = {gangs[i].priority for i in started if gangs[i].priority >= gang.priority}
     values = {least_free_priority(problem, p) for p in above}
     higher = (i for i in started if gangs[i].priority > gang.priority)
     values |= {gangs[i].priority for i in higher if _is_younger_twin(case, i)}
-    return Family(sorted(values), partial(_raise_priority, case))
+    return Family(HigherPriority, sorted(values), make, finish=finish)
 
 
 def _takes_place(case: GangDiagnosis, raised: Gang, i: int) -> bool:
@@ -182,30 +184,28 @@ def _entitled_beside(case: GangDiagnosis, raised: Gang, w: World) -> frozenset[i
     return others.union(entitled_in_turn(books, sorted([*family, own_turn])))
 
 
-def higher_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
-    """Yield the least priority that suffices, with the gangs whose room it takes."""
-    if (raised := higher_priorities(case).least(w, case.lets_start)) is not None:
-        yield with_later_gangs(case, raised)
-
-
-def evicting_priority(case: GangDiagnosis, w: World) -> Iterator[World]:
-    """Yield the least priority with which it starts by evicting running gangs of its own queue, with the plan's likely
-    evictions where they are known."""
+def evicting_priorities(case: GangDiagnosis) -> Family[int]:
+    """Return priorities with which it starts by evicting running gangs of its own queue; the least names the plan's
+    likely evictions where they are known."""
     problem, gang = case.state.problem, case.gang
     may_evict = problem.preempt_enabled and gang.eviction.may_evict
-    if not may_evict or gang.running or problem.preempt_votes.compare_shares:
-        return
-    victims = {v: problem.gangs[v].priority for v in _own_victims(case)}
+    is_known = may_evict and not gang.running and not problem.preempt_votes.compare_shares
+    victims = {v: problem.gangs[v].priority for v in _own_victims(case)} if is_known else {}
     values = dict.fromkeys(least_free_priority(problem, p) for p in sorted({*victims.values()}) if p >= gang.priority)
 
     def evict(w: World, value: int) -> World:
         gone = tuple(v for v, priority in victims.items() if priority < value)
         return w.with_change(HigherPriority(value, evicts=True), ended_gangs=gone)
 
-    value = first_sufficient(list(values), lambda value: case.lets_start(evict(w, value)))
-    if value is not None:
-        repair = HigherPriority(value, _victims_at(case, value), evicts=True)
-        yield replace(evict(w, value), changes=(*w.changes, repair))
+    def with_names(w: World) -> World:
+        def named(change: Repair) -> Repair:
+            if not isinstance(change, HigherPriority):
+                return change
+            return replace(change, gangs=_victims_at(case, change.amount))
+
+        return replace(w, changes=tuple(map(named, w.changes)))
+
+    return Family(HigherPriority, list(values), evict, finish=with_names)
 
 
 def _victims_at(case: GangDiagnosis, priority: int) -> tuple[int, ...]:
@@ -280,25 +280,24 @@ def _most_deserved(problem: Problem, q: int, r: int) -> int:
     return min(limits)
 
 
-def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLimit) -> Iterator[World]:
-    """Yield the least that the queue must deserve, or weigh, so that the gang no longer borrows, even if all others
-    that may claim the queue's entitlement first did so. Equal gangs get the same answer, computed for the oldest."""
+def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLimit) -> Family[int]:
+    """Return what the queue must deserve, or weigh, so that the gang no longer borrows, even if all others that may
+    claim the queue's entitlement first did so. Equal gangs get the same answer, computed for the oldest."""
     state, priority, q, r = case.state, case.gang.priority, fact.queue, fact.resource
     problem, queue = state.problem, state.problem.queues[q]
     by_weight = isinstance(fact, ShareLimit) or not problem.policy.capacity
     now = queue.weight if by_weight else (queue.deserved[r] or 0)
     most = now * state.options.budget.weight_factor if by_weight else _most_deserved(problem, q, r)
+    claims = _earlier_claims(case)
 
-    def change(number: int) -> World:
+    def change(w: World, number: int) -> World:
         if by_weight:
             return w.with_queue(MoreWeight(q, number, now), q, "weight", number)
         deserved = tuple(number if i == r else x for i, x in enumerate(queue.deserved))
         return w.with_queue(MoreDeserved(q, r, number, now), q, "deserved", deserved)
 
-    claims = _earlier_claims(case)
-
     def covers_claims(number: int) -> bool:
-        books = state.books_under(change(number), with_plan=False)
+        books = state.books_under(change(w, number), with_plan=False)
         return all(
             limit is None or not own or held + claimed + own <= limit
             for above, amounts in claims.items()
@@ -311,15 +310,11 @@ def larger_entitlement(case: GangDiagnosis, w: World, fact: Borrowing | ShareLim
             )
         )
 
-    def make(number: int) -> World:
-        return _before_others(case, w, change(number), priority)
-
-    def starts(number: int) -> bool:
-        world = make(number)
-        return bool(world.changes) and case.lets_start(world)
-
     least = first_sufficient(range(now + 1, most + 1), covers_claims)
-    if least is not None and not starts(least):
-        least = first_sufficient(range(least + 1, most + 1), starts)
-    if least is not None:
-        yield with_later_gangs(case, make(least))
+    return Family(
+        MoreWeight if by_weight else MoreDeserved,
+        [] if least is None else range(least, most + 1),
+        lambda w, number: _before_others(case, w, change(w, number), priority),
+        kind="queue" if isinstance(fact, ShareLimit) else "entitlement",
+        finish=lambda w: with_smaller_shares(case, with_later_gangs(case, w)),
+    )

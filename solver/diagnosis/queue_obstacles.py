@@ -11,6 +11,7 @@ from math import gcd
 from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
+from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.world import Family, World, with_role
 from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ShareLimit
 from solver.problem import GroupQuota, Limits, Problem, Queue, Vector
@@ -215,6 +216,22 @@ def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:
 # ---- repairs
 
 
+def queue_changes(case: GangDiagnosis, start: World) -> Family[tuple[()]]:
+    """Return what the queues lack in a world, as one change of several limits. A restart may ask for more."""
+    may_lack = start.gang.running or not case.fits_queues(start)
+
+    def change(w: World, _: tuple[()]) -> World:
+        return with_queue_changes(case, w)
+
+    return Family(
+        repairs.MoreCapability,
+        [()] if may_lack else [],
+        change,
+        kind="queue",
+        finish=partial(with_smaller_shares, case),
+    )
+
+
 def with_queue_changes(case: GangDiagnosis, w: World) -> World:
     """Return the world with the queues' limits changed so that the gang is allowed; unchanged where no change is known
     that does it."""
@@ -275,7 +292,7 @@ def open_node_groups(case: GangDiagnosis) -> list[Family[tuple[int, ...]]]:
     groups = tuple(g for g in case.closed_groups if g)
     ungrouped = [(0,)] if 0 in case.closed_groups else []
     sets = dict.fromkeys([*((g,) for g in groups), *([groups] if groups else []), *ungrouped])
-    return [Family([some], partial(_open_node_groups, case)) for some in sets]
+    return [Family(repairs.OpenNodeGroups, [some], partial(_open_node_groups, case)) for some in sets]
 
 
 def _open_node_groups(case: GangDiagnosis, w: World, groups: tuple[int, ...]) -> World:
@@ -292,10 +309,11 @@ def higher_group_limits(case: GangDiagnosis, w: World) -> Iterator[Family[int]]:
     for rho in sorted({rho for role in w.gang.roles for rho in role.selecting_rules}):
         quota, rule = counts.rule(rho).quota, counts.existing_pods.pod_rules[rho]
         if quota is not None and rule.selected_present:
-            amounts = [role.request[quota.resource] for role in w.gang.roles]
-            most = sum(amount * role.replicas for amount, role in zip(amounts, w.gang.roles, strict=True))
-            step, held = gcd(*amounts), quota.limit - int(counts.quota_room(rho)[0])
-            yield Family(range(step, most + 1, step), partial(_raise_group_limit, rho, quota, held))
+            asked = [role.request[quota.resource] for role in w.gang.roles]
+            most = sum(amount * role.replicas for amount, role in zip(asked, w.gang.roles, strict=True))
+            step, held = gcd(*asked), quota.limit - int(counts.quota_room(rho)[0])
+            amounts = range(step, most + 1, step)
+            yield Family(repairs.HigherGroupLimit, amounts, partial(_raise_group_limit, rho, quota, held))
 
 
 def _raise_group_limit(rho: int, quota: GroupQuota, held: int, w: World, more: int) -> World:
@@ -324,16 +342,15 @@ def _with_weight(case: GangDiagnosis, w: World, ledger: QueueBooks, q: int, r: i
     with the weight."""
     state, most, now = case.state, ledger.direct[q][r] + case.demand(w)[r], ledger.problem.queues[q].weight
 
-    def suffices(heavier: World) -> bool:
-        limit = share_limits(state.queue_rules(heavier).problem, q)[r]
+    def heavier(weight: int) -> World:
+        return w.with_queue(repairs.MoreWeight(q, weight, now), q, "weight", weight)
+
+    def suffices(weight: int) -> bool:
+        limit = share_limits(state.queue_rules(heavier(weight)).problem, q)[r]
         return limit is None or most <= limit
 
-    weights = range(now + 1, now * state.options.budget.weight_factor + 1)
-    return Family(weights, partial(_weigh, q, now)).least(w, suffices)
-
-
-def _weigh(q: int, now: int, w: World, weight: int) -> World:
-    return w.with_queue(repairs.MoreWeight(q, weight, now), q, "weight", weight)
+    least = first_sufficient(range(now + 1, now * state.options.budget.weight_factor + 1), suffices)
+    return None if least is None else heavier(least)
 
 
 def _with_less_guaranteed(case: GangDiagnosis, w: World, ledger: QueueBooks, o: QueueObstacle) -> World | None:
@@ -350,14 +367,15 @@ def _with_less_guaranteed(case: GangDiagnosis, w: World, ledger: QueueBooks, o: 
     if q is None or not reserved_amount(q):
         return None
 
-    def make(w: World, less: int) -> World:
+    def make(less: int) -> World:
         guarantee = enumerate(problem.queues[q].guarantee)
         smaller = tuple((x or 0) - less if r == o.r else x for r, x in guarantee)
         return w.with_queue(repairs.SmallerGuarantee(q, o.r, less), q, "guarantee", smaller)
 
-    def suffices(then: World) -> bool:
-        left = queue_obstacles(ledger.with_rules(case.state.queue_rules(then)), case.gang.queue, case.demand(w))
+    def suffices(less: int) -> bool:
+        rules = case.state.queue_rules(make(less))
+        left = queue_obstacles(ledger.with_rules(rules), case.gang.queue, case.demand(w))
         return all(other.reason_key != o.reason_key for other in left)
 
-    family = Family(range(1, reserved_amount(q) + 1), make)
-    return family.least(w, suffices) or family.most(w)
+    most = reserved_amount(q)
+    return make(first_sufficient(range(1, most + 1), suffices) or most)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from solver.diagnosis.minimal import first_sufficient
 from solver.problem import Gang, GangTimes, Placement, Problem, Topology
 from solver.repairs import Repair
 
@@ -78,26 +77,27 @@ class World:
         return self.with_change(repair, queue_changes=(*self.queue_changes, (q, name, value)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Family(Generic[Step]):
     """One kind of change. steps: how much of it, the least first. make: the world after a step; later steps help no
-    less."""
+    less. kind: of several families of one kind the first that suffices is offered; else `change` is the kind. finish:
+    the world in which the change takes no more from others than it needs and names them; None where that is too
+    much."""
 
+    change: type[Repair]
     steps: Sequence[Step]
     make: Callable[[World, Step], World]
+    kind: object = None
+    finish: Callable[[World], World | None] = lambda w: w
 
-    def least_step(self, w: World, accepts: Callable[[World], bool]) -> Step | None:
-        """Return the first step after which the world is accepted."""
-        return first_sufficient(self.steps, lambda step: accepts(self.make(w, step)))
+    @property
+    def key(self) -> object:
+        return self.kind or self.change
 
-    def least(self, w: World, accepts: Callable[[World], bool]) -> World | None:
-        """Return the world after that step."""
-        step = self.least_step(w, accepts)
-        return None if step is None else self.make(w, step)
-
-    def most(self, w: World) -> World:
-        """Return the world after the last step."""
-        return self.make(w, self.steps[-1])
+    @property
+    def cost(self) -> int:
+        """Return the order in which changes are tried, and the sum of which orders sets of them."""
+        return self.change.rank
 
 
 # ---- gangs with something changed

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from math import inf
 
 from compiler.cluster_state.soundness import Fault
-from compiler.kubernetes import is_terminating, name_of
+from compiler.kubernetes import is_terminating, name_of, namespace_of
+from compiler.specs.cluster_spec import VolcanoVersion
+from compiler.volcano.releases import releases_of_pods
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.inventory.store import Inventory
 from reconciler.observation.memory import ObservationMemory
 from reconciler.observation.nodes import NodeIndex
+
+
+def running_releases(observation: Observation, namespace: str) -> tuple[VolcanoVersion, ...]:
+    """Return the releases of Volcano that run, by the images of scheduler pods of this namespace; several while one
+    replaces another."""
+    return releases_of_pods(_pods_of_namespace(observation.objects_of_kind("Pod"), namespace))
+
+
+def _pods_of_namespace(pods: list[Object], namespace: str) -> Iterator[Object]:
+    """Found by bisection: a pass looks at few of a large cluster's pods. Keys are in the order of NAMESPACE/NAME."""
+    start = bisect_left(pods, f"{namespace}/", key=lambda pod: f"{namespace_of(pod)}/")
+    return takewhile(lambda pod: namespace_of(pod) == namespace, (pods[at] for at in range(start, len(pods))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,9 @@ from compiler.syntax.runs import json_digest
 from reconciler.changes.planned import PlannedGang
 from reconciler.cluster.objects import Object
 from reconciler.observation.informers import _STATE_GROUPS
-from reconciler.observation.observe import Observation
+from reconciler.observation.observe import Observation, running_releases
 from reconciler.observation.owners import pods_by_job
 from reconciler.observation.pods import has_ended, role_of
-from reconciler.observation.releases import running_releases
 from reconciler.planning.snapshot import Snapshot
 
 _SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})

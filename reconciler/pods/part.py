@@ -22,8 +22,7 @@ from reconciler.planning.snapshot import Snapshot
 from reconciler.pods.departures import PodEvictor
 from reconciler.pods.escaped import EscapedPods
 from reconciler.pods.lifts import GateLifter, Orders
-from reconciler.pods.missing import MissingPods
-from reconciler.pods.refusals import PodRefusals
+from reconciler.pods.missing import MissingPods, PodRefusals
 
 _KEPT_PODS = "Kubernetes keeps them until it is back, deleted, or tainted node.kubernetes.io/out-of-service"
 

@@ -20,8 +20,7 @@ from reconciler.cluster.client import ApiError, Client, NotFound, Retry
 from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 from reconciler.inventory.shards import UNREADABLE, stored_size, stored_text, text_stored_in
 from reconciler.inventory.store import FinishedRun
-from reconciler.report.reason_history import history_lines, reason_history
-from reconciler.report.status_text import status_text
+from reconciler.report.status_text import history_lines, reason_history, status_text
 from reconciler.runs.run_record import record_row
 from reconciler.timings import TIMINGS, ReportTimings
 

@@ -1,4 +1,7 @@
-"""The status document as tables, as kubectl prints them, and its part on one job."""
+"""The status document as tables, as kubectl prints them, its part on one job, and why each job waited, over time.
+
+The status itself keeps that history, so it survives a restart and a change of the leader.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,43 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.explain.names import short_list
 from compiler.fields.times import rounded_duration_text
 from compiler.views.start_windows import window_sentence
-from reconciler.report.reason_history import history_lines
+from reconciler.changes.planned import PlannedGang
 from reconciler.runs.run_record import record_line
+
+if TYPE_CHECKING:
+    from compiler.outputs import HistoryEntry
+
+MAX_CHANGES = 5
+"""Changes of one job that are kept, the last ones: 2,000 waiting jobs with as many stay below 100 KiB compressed."""
+
+
+def reason_history(
+    gangs: Iterable[PlannedGang], previous: Mapping[str, list[HistoryEntry]], now: str
+) -> dict[str, list[HistoryEntry]]:
+    """Return each job that waits or has waited -> since when, with which codes. A new message with the same code is not
+    a change."""
+    found: dict[str, list[HistoryEntry]] = {}
+    for gang in gangs:
+        codes = sorted({reason.partition(":")[0] for reason in gang.reasons})
+        if not (rows := previous.get(str(gang.job), [])) and not codes:
+            continue
+        if not rows or (rows[-1]["decision"], rows[-1]["codes"]) != (gang.decision, codes):
+            rows = [*rows, {"since": now, "decision": gang.decision, "codes": codes}]
+        found[str(gang.job)] = rows[-MAX_CHANGES:]
+    return found
+
+
+def history_lines(rows: Iterable[Mapping[str, Any]], titles: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of a job's history. titles: code -> its meaning."""
+    for row in rows:
+        why = ", ".join(" ".join(filter(None, (code, titles.get(code)))) for code in row["codes"])
+        yield f"{row['since']}   {row['decision']}" + (f": {why}" if why else "")
+
 
 _MAX_DOMAINS, _MAX_NODES = 4, 40
 _DECISIONS = ("start", "keep", "wait", "evict")

@@ -17,9 +17,8 @@ from compiler.volcano.scheduler_conf import CONF_KEY
 from reconciler.changes.diff import Change
 from reconciler.changes.results import ChangeResult, Condition, Effects
 from reconciler.inventory.store import Inventory
-from reconciler.observation.observe import Observation, Seen
+from reconciler.observation.observe import Observation, Seen, running_releases
 from reconciler.observation.pods import POD_GROUP, VOLCANO_JOB, scheduler_text
-from reconciler.observation.releases import running_releases
 from reconciler.part import Part
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import RepositorySettings

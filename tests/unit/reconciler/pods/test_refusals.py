@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 from reconciler.cluster.client import Client
-from reconciler.pods.refusals import PodRefusals
+from reconciler.pods.missing import PodRefusals
 from reconciler.timings import TIMINGS
 from tests.builders.live import live
 

@@ -17,7 +17,6 @@ from reconciler.changes.planned import PlannedGang
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Ref
 from reconciler.inventory.store import FinishedRun
-from reconciler.report.reason_history import MAX_CHANGES, reason_history
 from reconciler.report.status import (
     MAX_MESSAGES,
     PLAIN_LIMIT,
@@ -28,7 +27,14 @@ from reconciler.report.status import (
     read_status,
     status_document,
 )
-from reconciler.report.status_text import condition_sentence, job_document, job_text, status_text
+from reconciler.report.status_text import (
+    MAX_CHANGES,
+    condition_sentence,
+    job_document,
+    job_text,
+    reason_history,
+    status_text,
+)
 from tests.builders.fake_cluster import FakeCluster, stored_sizes
 from tests.builders.outputs import assert_conforms
 from tests.builders.scripted_server import ScriptedAnswer, error_answer

@@ -7,8 +7,7 @@ import pytest
 from compiler.specs.cluster_spec import VolcanoVersion
 from reconciler.changes.results import Condition
 from reconciler.cluster.objects import Object, ref_of
-from reconciler.observation.observe import Observation
-from reconciler.observation.releases import running_releases
+from reconciler.observation.observe import Observation, running_releases
 from reconciler.planning.branch import Target
 from reconciler.planning.snapshot import RepositorySettings, Snapshot
 from reconciler.report.status_text import condition_sentence

@@ -352,6 +352,9 @@ class DiagnosisState:
         if w.own_running and not w.gang.running:
             pods = placed_demand(self.problem.gangs[j], w.own_running, len(self.problem.resources))
             books.release_amount(self.problem.gangs[j].queue, pods, pods)
+        if w.served_first is not None:
+            first = self.problem.gangs[w.served_first[0]]
+            books.charge_queue(first.queue, placed_demand(first, w.served_first[1], len(self.problem.resources)))
         return books
 
     def _free_vectors(self, w: World) -> FreeVectors:
@@ -377,6 +380,10 @@ class DiagnosisState:
             add_rows(free.amounts, (self._held_rows(i, w.with_started) for i in w.ended_gangs))
             after = free.amounts[nodes]
             free.amounts[nodes] = np.where(after > before, np.maximum(after - unpaid, 0), after)
+        if w.served_first is not None:
+            first, pods = w.served_first
+            add_rows(free.amounts, [pod_rows(self.problem.gangs[first], pods)], -1)
+            free = free.nonnegative()
         return free
 
     @cached_property

@@ -15,7 +15,8 @@ from typing import TypeVar
 from solver.clock import OutOfTimeError
 from solver.diagnosis.blocking_facts import gang_facts
 from solver.diagnosis.case import GangDiagnosis, diagnosis_class
-from solver.diagnosis.delays import DelayDiagnosis, delay_repairs
+from solver.diagnosis.delay_changes import delay_repairs
+from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.diagnosis_state import DiagnosisState
 from solver.diagnosis.kept_gangs import equal_priority, eviction_obstacles, eviction_repair
 from solver.diagnosis.tried_repairs import gang_repairs

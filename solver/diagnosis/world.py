@@ -23,13 +23,14 @@ class World:
     """A gang, as written or changed, and its possible obstacles: gangs that the plan starts, all running pods, pod
     rules.
 
-    Worlds are equal where their nodes hold the same. own_running: its real running pods; where `gang.running` is empty
-    their room is free again. returned_nodes: nodes that are away now and are back. split_kinds: (class, kind) of nodes
-    that form a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod rule, another
-    limit of it). held_back: gangs to which the plan gives nothing; or ended_gangs: gangs that ended with all their
-    pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on which it gets
-    no pods. is_tried: whether it is a real start: not on nodes that are reserved for another gang, and once running
-    pods have ended next to pods that it needs, which may exist by then.
+    Worlds are equal where their nodes hold the same. own_running: its real running pods; where `gang.running` is
+    empty their room is free again. returned_nodes: nodes that are away now and are back. split_kinds: (class, kind)
+    of nodes that form a class of their own, numbered from `DiagnosisState.split_class` on. quota_limits: (pod rule,
+    another limit of it). held_back: gangs to which the plan gives nothing; or ended_gangs: gangs that ended with
+    all their pods. start_delay: seconds until the gang starts, by which nodes may have closed. excluded: nodes on
+    which it gets no pods. served_first: another waiting gang, which gets these pods before it. is_tried: whether it
+    is a real start: not on nodes that are reserved for another gang, and once running pods have ended next to pods
+    that it needs, which may exist by then.
 
     queue: the gang's. queue_changes: (queue, field, its value), one after another; limits_nodes: added nodes that raise
     what queues may hold. changes: the repairs that made it.
@@ -49,6 +50,7 @@ class World:
     start_delay: int = 0
     added_nodes: AddedNodes | None = None
     excluded: frozenset[int] = frozenset()
+    served_first: tuple[int, tuple[Placement, ...]] | None = None
     is_tried: bool = False
     queue_changes: tuple[QueueChange, ...] = field(default=(), compare=False)
     limits_nodes: AddedNodes | None = field(default=None, compare=False)

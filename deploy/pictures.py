@@ -18,7 +18,8 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from compiler.views.report import cropped_page
+from compiler.views.report.document import Base, report_document
+from compiler.views.report.page import page_of
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAME = re.compile(r'<iframe src="([^"]+)"')
@@ -28,7 +29,8 @@ NAMED = re.compile(r"^!\[(.+)\]\(picture:(\w+)\)$", re.MULTILINE)
 @dataclass(frozen=True, slots=True)
 class Picture:
     """case: folder of tests/golden; empty for the living example. height: of the frame, in pixels. mode: colours
-    (`cropped_page`). removed: a file that leaves the repository; the picture then compares the two revisions."""
+    (a key of MODES in picture.js). removed: a file that leaves the repository; the picture then compares the two
+    revisions."""
 
     case: str
     sections: tuple[str, ...]
@@ -43,11 +45,16 @@ class Picture:
             base = comparison_base(comparison, "the commit before")
             if base is None or comparison.after is None:
                 raise ValueError(f"a revision of {self.case} has no plan")
-            return cropped_page(comparison.after, self.sections, self.mode, base)
+            return self._cropped(comparison.after, base)
         repo, state = folder / "repo" if self.case else folder, folder / "state.yaml"
         read = load_state(state.read_bytes()) if state.is_file() else None
         outcome = compile_repository(Repository.from_directory(repo), state=read)
-        return cropped_page(outcome, self.sections, self.mode)
+        return self._cropped(outcome)
+
+    def _cropped(self, outcome: Outcome, base: Base | None = None) -> str:
+        """The sections of the page, by their ids in page.html."""
+        crop = {"sections": list(self.sections), "mode": self.mode}
+        return page_of({**report_document(outcome, base), "crop": crop})
 
 
 PICTURES: Mapping[str, Picture] = {

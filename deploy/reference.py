@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from bench.history import history_page, read_runs
-from compiler.checks.check import CODE_RANGES, all_rules
+from compiler.checks.check import all_rules
 from compiler.cli.root import cli
 from compiler.diagnostics.diagnostic import Rule
 from compiler.explain.catalogue import REASONS, REPAIRS, entries_by_code, job_text, with_names
@@ -28,8 +28,9 @@ from compiler.views.schema import (
     QUEUE_ANNOTATIONS,
     output_schema,
 )
-from compiler.volcano.arguments import arguments_page
-from compiler.volcano.plugin_plans import plugins_page
+from compiler.volcano.arguments import FIRST_VERSION, MISTYPES, OWNERS
+from compiler.volcano.nested_arguments import table_rows
+from compiler.volcano.plugin_plans import PLUGIN_PLANS
 from reconciler.report.metrics import Metrics
 from reconciler.report.status_text import CONDITION_TYPES, condition_sentence
 from solver.models import (
@@ -47,6 +48,17 @@ from tests.builders.cases import CASES, Case
 CODES = "reference/codes"
 COMMANDS = "reference/commands"
 MODELS = (constraints, pod_rule_rows, device_slots, objectives, placement_cost, identical_pods, evictions, bounds)
+CODE_RANGES = (
+    ("GP1", "Reading files"),
+    ("GP2", "Shape and types of one document"),
+    ("GP3", "Rules inside and across objects"),
+    ("GP4", "Scheduler configuration"),
+    ("GP5", "Binding and placement"),
+)
+NESTED_MISTYPES = {
+    "decoded": "text ends the scheduler, again after each restart; a fraction is cut",
+    "zero": "a value of another type counts as 0",
+}
 OWN_KINDS = ("Cluster", "NodePool", "SchedulerConfiguration")
 
 
@@ -254,3 +266,73 @@ def metrics_page() -> str:
 
 def _named(texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(f"`{name}`", text) for name, text in texts]
+
+
+# ---- the scheduler
+
+
+def arguments_page() -> str:
+    """Return the page of the reference with every argument."""
+    rows = [
+        "# Arguments of Volcano's scheduler",
+        "",
+        "All actions and plugins of Volcano 1.15 and 1.16; what only 1.16 has is marked. "
+        "`gangplan explain binpack.weight` shows one argument. "
+        "Sources are below pkg/scheduler; those of 1.15.1 were run, those of 1.16 were only read.",
+    ]
+    for owner in OWNERS.values():
+        heading = f"## {'Action' if owner.is_action else 'Plugin'} {owner.name}{_since_text(owner.since)}"
+        rows += ["", heading, "", f"Source: {owner.source}."]
+        if owner.arguments:
+            rows += ["", "| argument | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
+        for one in owner.arguments:
+            meaning = one.meaning + ("" if owner.since == one.since else _since_text(one.since))
+            cells = (f"`{one.name}`", one.type_name, one.default, one.allowed, meaning, one.mistype)
+            rows.append(f"| {' | '.join(cells)} |")
+        rows += _nested_rows(owner.name)
+    rows += ["", "## metrics", "", "Source: cache/cache.go, metrics/source.", *_nested_rows("metrics")]
+    mistypes = "; ".join(f"*{word}*: {text}" for word, text in (MISTYPES | NESTED_MISTYPES).items())
+    return "\n".join([*rows, "", f"Mistyped: {mistypes}."]) + "\n"
+
+
+def _since_text(since: int) -> str:
+    """ " (1.16)" of what the first known version does not have."""
+    return "" if since == FIRST_VERSION else f" (1.{since})"
+
+
+def _nested_rows(owner: str) -> list[str]:
+    """Return the table of values inside the arguments of an action or a plugin; empty for most."""
+    found, of, argument = [], "", ""
+    for cells in table_rows("nested_arguments.table"):
+        if len(cells) == 1:
+            of, _, argument = cells[0].partition(" ")
+        if len(cells) == 1 or of != owner:
+            continue
+        path, type_name, default, bounds, mistype, meaning = cells
+        path = path.replace("{}", ".<key>")
+        name = f"{argument}{'' if path[0] in '[.' else '.'}{path}"
+        low, _, high = bounds.rstrip("!").partition("..")
+        allowed = (f"{low} to {high}" if high else f"{low} or more") if low else ""
+        shown = name.removeprefix("metrics.") if owner == "metrics" else name
+        found.append(f"| `{shown}` | {type_name} | {default} | {allowed} | {meaning} | {mistype} |")
+    header = ["", "| inside | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
+    return [*header, *found] if found else []
+
+
+def plugins_page() -> str:
+    """Return the page of the reference with every plugin."""
+    rows = [
+        "# What Volcano's plugins mean for a plan",
+        "",
+        "All plugins of Volcano 1.15 and 1.16. "
+        "Where Volcano may decide differently than the plan, `check` warns of it (GP430) at the plugin's line, once.",
+        "",
+        "| plugin | in the plan | GP430 warns that | where |",
+        "|---|---|---|---|",
+    ]
+    for name, plan in PLUGIN_PLANS.items():
+        for number, found in enumerate(plan.differences or (None,)):
+            shown = (f"`{name}`", plan.planned) if number == 0 else ("", "")
+            differs = (found.text, found.when) if found else ("", "")
+            rows.append(f"| {' | '.join((*shown, *differs))} |")
+    return "\n".join(rows) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 from solver.clock import Clock
 
@@ -192,10 +191,6 @@ class Options:
     def within(self, share: float) -> Options:
         """Return the same options for work that ends with this share of the time left."""
         return replace(self, clock=self.clock.within(share * self.clock.seconds_left()))
-
-    def with_budget(self, **limits: Any) -> Options:
-        """Return the same options with these limits of the budget."""
-        return replace(self, budget=replace(self.budget, **limits))
 
 
 def _check_not_negative(name: str, value: float) -> None:

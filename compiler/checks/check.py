@@ -249,14 +249,6 @@ RULE_MODULES = (
 )
 """Modules, other than checks and kinds, whose import declares rules."""
 
-CODE_RANGES = (
-    ("GP1", "Reading files"),
-    ("GP2", "Shape and types of one document"),
-    ("GP3", "Rules inside and across objects"),
-    ("GP4", "Scheduler configuration"),
-    ("GP5", "Binding and placement"),
-)
-
 
 def all_rules() -> Mapping[str, Rule]:
     """Every rule, sorted by code."""

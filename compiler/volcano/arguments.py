@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.diagnostics.diagnostic import did_you_mean
-from compiler.volcano.nested_arguments import MISTYPES as NESTED_MISTYPES
-from compiler.volcano.nested_arguments import ROWS, table_rows
+from compiler.volcano.nested_arguments import table_rows
 
 FIRST_VERSION = 15
 """The first minor version of Volcano 1.x that gangplan knows."""
@@ -205,44 +204,3 @@ def _owner_text(owner: ArgumentOwner) -> str:
 def _first_release(since: int) -> str:
     """Return the release whose source was read; of 1.16 files of its branch, see the reference."""
     return "1.15.1" if since == FIRST_VERSION else f"1.{since}"
-
-
-def arguments_page() -> str:
-    """Return the page of the reference with every argument."""
-    rows = [
-        "# Arguments of Volcano's scheduler",
-        "",
-        "All actions and plugins of Volcano 1.15 and 1.16; what only 1.16 has is marked. "
-        "`gangplan explain binpack.weight` shows one argument. "
-        "Sources are below pkg/scheduler; those of 1.15.1 were run, those of 1.16 were only read.",
-    ]
-    for owner in OWNERS.values():
-        heading = f"## {'Action' if owner.is_action else 'Plugin'} {owner.name}{since_text(owner.since)}"
-        rows += ["", heading, "", f"Source: {owner.source}."]
-        if owner.arguments:
-            rows += ["", "| argument | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
-        for one in owner.arguments:
-            meaning = one.meaning + ("" if owner.since == one.since else since_text(one.since))
-            cells = (f"`{one.name}`", one.type_name, one.default, one.allowed, meaning, one.mistype)
-            rows.append(f"| {' | '.join(cells)} |")
-        rows += _nested_rows(owner.name)
-    rows += ["", "## metrics", "", "Source: cache/cache.go, metrics/source.", *_nested_rows("metrics")]
-    mistypes = "; ".join(f"*{word}*: {text}" for word, text in (MISTYPES | NESTED_MISTYPES).items())
-    return "\n".join([*rows, "", f"Mistyped: {mistypes}."]) + "\n"
-
-
-def since_text(since: int) -> str:
-    """ " (1.16)" of what the first known version does not have."""
-    return "" if since == FIRST_VERSION else f" (1.{since})"
-
-
-def _nested_rows(owner: str) -> list[str]:
-    """Return the table of values inside the arguments of an action or a plugin; empty for most."""
-    found = []
-    for name, type_name, default, bounds, mistype, meaning in ROWS.get(owner, ()):
-        low, _, high = bounds.rstrip("!").partition("..")
-        allowed = (f"{low} to {high}" if high else f"{low} or more") if low else ""
-        shown = name.removeprefix("metrics.") if owner == "metrics" else name
-        found.append(f"| `{shown}` | {type_name} | {default} | {allowed} | {meaning} | {mistype} |")
-    header = ["", "| inside | type | default | range | meaning | mistyped |", "|---|---|---|---|---|---|"]
-    return [*header, *found] if found else []

@@ -20,10 +20,6 @@ Category = Literal["type", "unknown", "unread", "range", "time"]
 
 _OLD_NAMES = {"CPUUsageAvg.": "cpu", "MEMUsageAvg.": "mem", "pods": "pod"}
 """Beginning of a key that older versions or documents have -> its name."""
-MISTYPES = {
-    "decoded": "text ends the scheduler, again after each restart; a fraction is cut",
-    "zero": "a value of another type counts as 0",
-}
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "int": ((int,), "a whole number"),
     "float": ((int, float), "a number"),
@@ -88,18 +84,15 @@ def table_rows(name: str) -> Iterator[tuple[str, ...]]:
             yield tuple(cell.strip() for cell in line.split("|"))
 
 
-def _read_table() -> tuple[dict[tuple[str, str], Shape], dict[str, list[tuple[str, ...]]]]:
+def _read_table() -> dict[tuple[str, str], Shape]:
     shapes: dict[tuple[str, str], Shape] = {}
-    rows: dict[str, list[tuple[str, ...]]] = {}
     for cells in table_rows("nested_arguments.table"):
         if len(cells) == 1:
             owner, _, argument = cells[0].partition(" ")
             root = shapes[owner, argument] = Shape()
-            continue
-        root.plant(cells)
-        shown = cells[0].replace("{}", ".<key>")
-        rows.setdefault(owner, []).append((f"{argument}{'' if shown[0] in '[.' else '.'}{shown}", *cells[1:]))
-    return shapes, rows
+        else:
+            root.plant(cells)
+    return shapes
 
 
 def _steps(path: str) -> list[str]:
@@ -109,8 +102,7 @@ def _steps(path: str) -> list[str]:
     return [step for step in path.replace("{}", ".{}.").replace("[]", ".[].").split(".") if step]
 
 
-_SHAPES, ROWS = _read_table()
-"""ROWS: owner -> rows of the reference's page of arguments: name, type, default, range, mistype, meaning."""
+_SHAPES = _read_table()
 
 
 def nested_flaws(owner: str, argument: str, value: Any) -> Iterator[NestedFlaw]:

@@ -151,22 +151,3 @@ def planned_text(name: str) -> str:
     plan = PLUGIN_PLANS[name]
     rows = [f"  in the plan: {plan.planned}", *(f"  with {each.when}: {each.text}" for each in plan.differences)]
     return "\n".join(rows) + "\n"
-
-
-def plugins_page() -> str:
-    """Return the page of the reference with every plugin."""
-    rows = [
-        "# What Volcano's plugins mean for a plan",
-        "",
-        "All plugins of Volcano 1.15 and 1.16. "
-        "Where Volcano may decide differently than the plan, `check` warns of it (GP430) at the plugin's line, once.",
-        "",
-        "| plugin | in the plan | GP430 warns that | where |",
-        "|---|---|---|---|",
-    ]
-    for name, plan in PLUGIN_PLANS.items():
-        differences = plan.differences or (Difference("", "", _always),)
-        for number, found in enumerate(differences):
-            shown = (f"`{name}`", plan.planned) if number == 0 else ("", "")
-            rows.append(f"| {' | '.join((*shown, found.text, found.when))} |")
-    return "\n".join(rows) + "\n"

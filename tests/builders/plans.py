@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from solver.admission.greedy_floor import greedy_floor
 from solver.facts import Fact
 from solver.greedy.best_fit import GreedyPlacer
@@ -15,7 +17,12 @@ from solver.verify import verify
 
 def without_repairs(options: Options) -> Options:
     """The options of a plan without repairs, which take half of the time of a small world."""
-    return options.with_budget(repairs=0, enough_repairs=0, repair_questions=0, repair_models=0)
+    return with_budget(options, repairs=0, enough_repairs=0, repair_questions=0, repair_models=0)
+
+
+def with_budget(options: Options, **limits: int) -> Options:
+    """The same options with these limits of the budget."""
+    return replace(options, budget=replace(options.budget, **limits))  # type: ignore[arg-type]
 
 
 def solve_without_repairs(world: Problem, options: Options | None = None) -> Plan:

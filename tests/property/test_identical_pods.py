@@ -17,6 +17,7 @@ from solver.semantics.topology import TopologyTree
 from solver.verify import verify
 from tests.builders.models import sets_of
 from tests.builders.plans import solve_without_repairs as solve
+from tests.builders.plans import with_budget
 
 WORKER = ((1,), frozenset({0}))
 
@@ -117,7 +118,7 @@ def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Pro
         options = Options(budget=Budget(class_relaxed_variables=limit))
         assert identical_pods.joint_bounds(s, shapes, options).spread_bound <= least
     made = solve(world, CLASSES_ONLY)
-    before = solve(world, CLASSES_ONLY.with_budget(class_domain_sets=0))
+    before = solve(world, with_budget(CLASSES_ONLY, class_domain_sets=0))
     assert verify(world, made) == []
     value, bound = spread_of(made)
     assert bound <= least <= value <= spread_of(before)[0]

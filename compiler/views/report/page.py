@@ -48,12 +48,6 @@ def live_page(outcome: Outcome) -> str:
     return page_of(report_document(outcome), is_live=True)
 
 
-def cropped_page(outcome: Outcome, sections: Sequence[str], mode: str, base: Base | None = None) -> str:
-    """Some sections of the page, by their ids in page.html. mode: by what the picture is coloured, a key of MODES in
-    picture.js."""
-    return page_of({**report_document(outcome, base), "crop": {"sections": list(sections), "mode": mode}})
-
-
 def page_of(document: Mapping[str, Any], *, is_live: bool = False) -> str:
     """Return the page of a plan."""
     scripts = (*SCRIPTS, *(LIVE if is_live else ()))

@@ -16,6 +16,7 @@ from solver.search import Limits, improve
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements
 from solver.state.state import State
+from tests.builders.plans import with_budget
 from tests.builders.problems import gang, nodes, problem, role
 
 
@@ -52,6 +53,6 @@ def test_every_gang_is_treated_once() -> None:
 def test_in_a_cluster_of_too_many_buckets_none_is_placed_again(buckets: int, spread: int) -> None:
     """There a few gangs are too small a part of a batch."""
     task, apart = crossed()
-    options = Options().with_budget(placement_variables=0, class_total_variables=0, searched_buckets=buckets)
+    options = with_budget(Options(), placement_variables=0, class_total_variables=0, searched_buckets=buckets)
     found, _ = improve_placements(replace(task, options=options), apart)
     assert task.cost(found).spread == spread

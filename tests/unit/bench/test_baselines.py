@@ -13,180 +13,42 @@ from bench.baselines.plan import plan_of_placements
 from bench.baselines.site import BaselineCluster, Placements
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.builders.problems import (
-    device_slots,
-    gang,
-    hard_topology,
-    nodes,
-    problem,
-    queue,
-    role,
-    running_pods,
-    soft_topology,
-    subgroup,
-)
+from tests.builders.beside import beside
+from tests.builders.described import world_of
+from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, role, running_pods, subgroup
 
 SPINE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 POLICIES = {"volcano": volcano.place_gangs, "kueue": kueue.place_gangs}
 
 
-def spread_over(placements: Placements) -> dict[int, list[tuple[int, int]]]:
-    """Gang -> (node, pods)."""
-    return {j: sorted((p.node, p.pods) for p in pods) for j, pods in sorted(placements.items())}
+BASELINES: dict[str, Callable[[Problem], Placements]] = {
+    **POLICIES,
+    "best fit": single.place_by_best_fit,
+    "gradient": lambda world: single.place_by_gradient(world, "gpu", 1),
+}
+CASES = beside(__file__)
 
 
 def valid(world: Problem, placements: Placements) -> bool:
     return verify(world, plan_of_placements(world, placements)) == []
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_a_gang_starts_whole_or_not_at_all(name: str) -> None:
-    world = problem(nodes(2, gpu=8), gang("a", role(3, gpu=8)), gang("b", role(1, gpu=8)))
-    placements = POLICIES[name](world)
-    assert spread_over(placements) == {1: [(0, 1)]}
-    assert valid(world, placements)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_limits_of_queues_hold(name: str) -> None:
-    world = problem(
-        nodes(4, gpu=8),
-        queue("q", capability={"gpu": 16}),
-        *(gang(f"g{i}", role(1, gpu=8), queue="q") for i in range(4)),
-    )
-    placements = POLICIES[name](world)
-    assert sorted(placements) == [0, 1]
-    assert valid(world, placements)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_a_hard_limit_holds_even_when_the_gang_would_fit_across(name: str) -> None:
-    world = problem(
-        nodes(2, leaf="s0", gpu=8),
-        nodes(2, leaf="s1", gpu=8),
-        gang("a", role(3, gpu=8), topology=hard_topology(1)),
-        hypernodes=SPINE,
-    )
-    placements = POLICIES[name](world)
-    assert placements == {}
-    assert valid(world, placements)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_a_soft_wish_gives_way(name: str) -> None:
-    world = problem(
-        nodes(2, leaf="s0", gpu=8),
-        nodes(2, leaf="s1", gpu=8),
-        gang("a", role(3, gpu=8), topology=soft_topology(1)),
-        hypernodes=SPINE,
-    )
-    placements = POLICIES[name](world)
-    assert sum(pods for _, pods in spread_over(placements)[0]) == 3
-    assert valid(world, placements)
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_running_gangs_stay_and_hold_their_nodes(name: str) -> None:
-    world = problem(
-        nodes(2, gpu=8), gang("old", role(1, gpu=8), running=(running_pods(0, 0, 1),)), gang("new", role(1, gpu=8))
-    )
-    assert spread_over(POLICIES[name](world)) == {0: [(0, 1)], 1: [(1, 1)]}
+@pytest.mark.parametrize("case", CASES)
+def test_a_baseline_places(case: str) -> None:
+    rows = CASES[case] if isinstance(CASES[case], list) else [CASES[case]]
+    for row in rows:
+        world = world_of(**{key: said for key, said in row.items() if key not in ("by", "places")})
+        for name in row["by"]:
+            placements = BASELINES[name](world)
+            found = {world.gangs[j].name: {p.node: p.pods for p in pods} for j, pods in placements.items()}
+            assert found == row["places"], name
+            assert valid(world, placements)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_a_baseline_does_not_know_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no subgroups"):
         POLICIES[name](problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), subgroups=(subgroup(2),))))
-
-
-def test_volcano_serves_the_queue_with_the_lowest_share_and_there_the_highest_priority() -> None:
-    both = [
-        gang("a", role(1, gpu=8), queue="one"),
-        gang("b", role(1, gpu=8), queue="one", priority=5),
-        gang("c", role(1, gpu=8), queue="two"),
-    ]
-    world = problem(nodes(2, gpu=8), queue("one"), queue("two"), *both)
-    assert sorted(volcano.place_gangs(world)) == [1, 2]  # b before a; then two, which holds nothing yet
-
-
-def test_volcano_fills_the_fullest_hypernode_of_the_lowest_tier() -> None:
-    half = [*nodes(1, leaf="s1", gpu=8, free={"gpu": 4}), *nodes(1, leaf="s1", gpu=8)]
-    world = problem(
-        nodes(2, leaf="s0", gpu=8), half, gang("a", role(1, gpu=8), topology=soft_topology(2)), hypernodes=SPINE
-    )
-    assert spread_over(volcano.place_gangs(world)) == {0: [(3, 1)]}
-
-
-def test_volcano_packs_a_plain_pod_onto_the_fullest_node_that_holds_it() -> None:
-    world = problem(
-        [*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 4}), *nodes(1, gpu=8, free={"gpu": 1})],
-        gang("a", role(1, gpu=2)),
-    )
-    assert spread_over(volcano.place_gangs(world)) == {0: [(1, 1)]}
-
-
-def test_volcano_draws_plain_pods_into_hypernodes_that_are_in_use() -> None:
-    world = problem(
-        nodes(2, leaf="s0", gpu=8),
-        [*nodes(1, leaf="s1", gpu=8, free={"gpu": 0}), *nodes(1, leaf="s1", gpu=8)],
-        gang("a", role(1, gpu=8)),
-        hypernodes=SPINE,
-    )
-    assert spread_over(volcano.place_gangs(world)) == {0: [(3, 1)]}
-
-
-def test_kueue_takes_the_domain_with_least_to_spare() -> None:
-    world = problem(
-        nodes(4, leaf="s0", gpu=8),
-        nodes(2, leaf="s1", gpu=8),
-        gang("a", role(2, gpu=8), topology=hard_topology(1)),
-        gang("b", role(4, gpu=8)),
-        hypernodes=SPINE,
-    )
-    assert spread_over(kueue.place_gangs(world)) == {0: [(4, 1), (5, 1)], 1: [(0, 1), (1, 1), (2, 1), (3, 1)]}
-
-
-def test_kueue_takes_the_largest_domains_and_for_the_rest_the_smallest_that_holds_it() -> None:
-    tree = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
-    world = problem(
-        nodes(2, leaf="s0", gpu=8),
-        nodes(4, leaf="s1", gpu=8),
-        nodes(1, leaf="s2", gpu=8),
-        gang("a", role(5, gpu=8)),
-        hypernodes=tree,
-    )
-    assert spread_over(kueue.place_gangs(world)) == {0: [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]}
-
-
-def test_kueue_with_two_roles_goes_where_both_fit() -> None:
-    world = problem(
-        nodes(1, leaf="s0", gpu=8),
-        nodes(2, leaf="s1", gpu=8),
-        gang("a", role(1, gpu=8), role(1, gpu=8), topology=hard_topology(1)),
-        hypernodes=SPINE,
-    )
-    assert {node for node, _ in spread_over(kueue.place_gangs(world))[0]} == {1, 2}
-
-
-def test_best_fit_takes_the_node_with_least_left() -> None:
-    world = problem(
-        [*nodes(1, cpu=8, gpu=8), *nodes(1, cpu=8, gpu=8, free={"cpu": 8, "gpu": 2})], gang("a", role(1, cpu=1, gpu=1))
-    )
-    assert spread_over(single.place_by_best_fit(world)) == {0: [(1, 1)]}
-
-
-def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
-    # Best fit would break the node with less CPU; the workload's pods of 8 GPUs make that a loss of 7 GPUs, the
-    # half-used node loses none.
-    world = problem(
-        [*nodes(1, cpu=10, gpu=8), *nodes(1, cpu=90, gpu=8, free={"cpu": 90, "gpu": 7})],
-        gang("a", role(1, cpu=1, gpu=1)),
-        gang("b", role(1, cpu=1, gpu=8)),
-    )
-    assert spread_over(single.place_by_best_fit(world)) == {0: [(0, 1)]}
-    placements = single.place_by_gradient(world, "gpu", 1)
-    assert spread_over(placements) == {0: [(1, 1)], 1: [(0, 1)]}
-    assert valid(world, placements)
 
 
 def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:

@@ -94,7 +94,7 @@ class GitTimings:
     slow: float = 30.0  # of a fetch; then it is reported, though git may still succeed
     poll_limit: float = 900.0  # for one poll; each of its git commands has a limit of its own
     jitter: tuple[float, float] = (0.9, 1.1)  # shares of a pause, so that reconcilers do not ask all at once
-    longest_pause: float = 300.0  # while the repository cannot be fetched; the poll interval where that is longer
+    longest_pause: float = 120.0  # while the repository cannot be fetched; the poll interval where that is longer
     least_spacing: float = 1.0  # from the begin of a fetch to the next
     packs: int = 30  # packs of a clone, before they are joined; a fetch makes one or two
     gc_limit: float = 60.0  # for joining them; a clone that is too large for that stays as it is

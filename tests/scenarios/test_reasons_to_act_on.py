@@ -12,6 +12,16 @@ from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.explanation import explanation_text
+from tests.builders.advice import assert_advice
+from tests.builders.beside import beside
+
+CASES = beside(__file__)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_advice(case: str) -> None:
+    assert_advice(CASES[case])
+
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\n"
 
@@ -74,30 +84,6 @@ def test_a_job_that_can_never_start_is_told_so_in_the_first_line() -> None:
     assert first == {"asks": "Job team/asks can never start as written", "fits": "Job team/fits starts"}
 
 
-def test_a_capability_is_said_as_the_value_to_type() -> None:
-    asks = job("asks", 3, spec=", queue: q")
-    documents = pool("h100", 4), asks, queue("q", "capability: {nvidia.com/gpu: 16}")
-    made = compiled(*documents)
-    (repair,) = (r for r in decided(made).repairs if r.code == "GR101")
-    assert repair.message == "capability 24 nvidia.com/gpu for queue q, 8 more"
-    assert (repair.facts["limit"], repair.facts["amount"]) == (24, 8)
-    assert repaired(*documents, code="GR101").action == "start"
-
-
-def test_a_value_to_type_is_exact_and_one_that_a_queue_takes() -> None:
-    asks = job("asks", 1, spec=", queue: q", gpu="cpu: 4500m")
-    documents = pool("h100", 2), asks, queue("q", "capability: {cpu: 4}")
-    assert said(decided(compiled(*documents)))["GR101"] == "capability 4500m cpu for queue q, 0.5 more"
-    assert repaired(*documents, code="GR101").action == "start"
-
-
-def test_smaller_pods_are_said_exactly_as_a_rounded_size_may_be_too_large() -> None:
-    nodes = pool("h100", 1).replace("cpu: 64", "memory: 515396Mi")
-    text = said(decided(compiled(nodes, job("asks", 1, gpu="memory: 600Gi"))))["GR115"]
-    assert text == "515396Mi memory for a pod of role worker instead of 600Gi"
-    assert repaired(nodes, job("asks", 1, gpu="memory: 600Gi"), code="GR115").action == "start"
-
-
 def test_the_repair_of_a_capability_names_the_gangs_that_would_use_it_first() -> None:
     first = job("asks", 3, spec=", queue: q"), job("second", 3, spec=", queue: q")
     others = job("small", 3, spec=", queue: q, minAvailable: 3"), job("large", 4, spec=", queue: q")
@@ -112,28 +98,6 @@ def test_the_repair_of_a_capability_names_the_gangs_that_would_use_it_first() ->
     assert repairs["small"].facts["gangs"] == ("team/asks", "team/second")
 
 
-def test_fewer_pods_come_with_every_edit_that_they_need() -> None:
-    parts = ", minAvailable: 6, partitionPolicy: {totalPartitions: 3, partitionSize: 2, minPartitions: 3}"
-    documents = pool("h100", 5), job("asks", 6, spec=", minAvailable: 6", task=parts)
-    (repair,) = (r for r in decided(compiled(*documents)).repairs if r.code == "GR105")
-    assert repair.message == (
-        "4 pods of role worker instead of 6, with minAvailable: 4 of the role, minPartitions: 2, totalPartitions: 2, "
-        "minAvailable: 4"
-    )
-    assert repair.facts["edits"] == (
-        "spec.tasks[0].minAvailable: 4",
-        "spec.tasks[0].partitionPolicy.minPartitions: 2",
-        "spec.tasks[0].partitionPolicy.totalPartitions: 2",
-        "spec.minAvailable: 4",
-    )
-    assert repaired(*documents, code="GR105").action == "start"
-
-
-def test_fewer_pods_of_a_job_that_writes_nothing_else_need_no_other_edit() -> None:
-    made = compiled(pool("h100", 2), job("asks", 3))
-    assert said(decided(made))["GR105"] == "2 pods of role worker instead of 3"
-
-
 def test_a_resource_that_no_node_has_is_likened_to_one_that_some_have() -> None:
     jobs = job("asks", 1, gpu="nvidia.com/gpus: 8"), job("odd", 1, gpu="example.com/fpga: 1")
     made = compiled(pool("h100", 2), *jobs, errors=1)
@@ -146,59 +110,6 @@ def test_a_resource_that_no_node_has_is_likened_to_one_that_some_have() -> None:
 
 TAINT = ", taints: [{key: dedicated, value: a100, effect: NoSchedule}]"
 TOLERATION = "{key: dedicated, operator: Equal, value: a100, effect: NoSchedule}"
-
-
-def test_a_taint_is_told_apart_from_the_selector_with_the_toleration_that_mends_it() -> None:
-    pools = pool("a100", 3, more=TAINT), pool("h100", 16)
-    asks = job("asks", 2, pod=", nodeSelector: {gpu: a100}")
-    told = said(decided(compiled(*pools, asks)))
-    assert told["GW107"] == (
-        "3 nodes match gpu=a100; all have taint dedicated=a100:NoSchedule, which role worker does not tolerate"
-    )
-    assert told["GR112"] == f"let role worker use nodes like a100-0 as well: toleration {TOLERATION}"
-    assert repaired(*pools, asks, code="GR112").action == "start"
-
-
-def test_a_fact_tells_too_few_open_nodes_from_tainted_ones() -> None:
-    made = compiled(pool("a100", 3, more=TAINT), pool("h100", 2), job("asks", 4))
-    assert said(decided(made))["GW120"] == (
-        "the 2 nodes that role worker may use hold 2 of 4 pods, even empty; of those that match its selectors "
-        "3 have taint dedicated=a100:NoSchedule, which it does not tolerate"
-    )
-
-
-@pytest.mark.parametrize(
-    ("selector", "message", "repair"),
-    [
-        (
-            "gpu: h10",
-            "no node has gpu=h10, as role worker demands; did you mean h100 (16 nodes)?",
-            "nodeSelector gpu: ",
-        ),
-        (
-            "gpu: v5",
-            "no node has gpu=v5, as role worker demands; there is h100 (16 nodes), b200 (2 nodes)",
-            "nodeSelector gpu: ",
-        ),
-        ("gpus: h100", "no node has gpus=h100, as role worker demands; did you mean the label gpu?", ""),
-        ("fabric: ib", "no node has fabric=ib, as role worker demands", ""),
-        ("gpu: h100, rack: r1", "no node has all that role worker demands: gpu=h100, rack=r1", ""),
-    ],
-)
-def test_a_selector_that_matches_nothing_is_likened_to_one_that_would(selector: str, message: str, repair: str) -> None:
-    pools = pool("h100", 16), pool("b200", 2).replace("labels: {", "labels: {rack: r1, ")
-    told = said(decided(compiled(*pools, job("asks", 2, pod=f", nodeSelector: {{{selector}}}"))))
-    assert told["GW107"] == message
-    assert repair in told["GR112"]
-
-
-def test_an_affinity_that_matches_nothing_is_said_row_by_row() -> None:
-    rows = "{key: gpu, operator: In, values: [a100, a10]}"
-    terms = f"{{nodeSelectorTerms: [{{matchExpressions: [{rows}]}}]}}"
-    affinity = f"nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {terms}}}"
-    told = said(decided(compiled(pool("h100", 16), job("asks", 2, pod=f", affinity: {{{affinity}}}"))))
-    assert told["GW107"] == "no node has gpu in (a100, a10), as role worker demands; did you mean h100 (16 nodes)?"
-    assert told["GR112"].endswith("as well: nodeAffinity gpu in (a100, a10, h100)")
 
 
 def priority_class(name: str, value: int) -> str:
@@ -225,15 +136,6 @@ def test_the_repaired_priority_is_the_least_that_suffices_and_names_the_gangs_th
     for value, action in ((least, "start"), (least - 1, "wait")):
         made = compiled(*base, *classes, priority_class("mid", value), asks("mid"))
         assert [decided(made, name).action for name in ("first", "asks")] == ["start", action]
-
-
-def test_a_job_of_another_size_needs_more_than_an_equal_priority() -> None:
-    """Age decides only between equals: of others those start that fill the room best."""
-    base = pool("h100", 2), priority_class("none", 0), priority_class("low", 1000)
-    others = job("second", 2, spec=", priorityClassName: low"), job("asks", 1, spec=", priorityClassName: none")
-    assert (
-        said(decided(compiled(*base, *others)))["GR114"] == "a priority of 1001 or more; team/second would wait instead"
-    )
 
 
 SCHEDULER = (
@@ -274,31 +176,6 @@ def test_a_job_that_would_borrow_is_told_what_its_queue_must_deserve() -> None:
     assert told["GW124"].endswith("to those with lower shares: team/b2, team/b3")
     assert told["GR124"] == ("deserved 24 nvidia.com/gpu for queue a instead of 8; team/b2, team/b3 would wait instead")
     assert [decided(made(amount)).action for amount in (8, 24)] == ["wait", "start"]
-
-
-def test_a_higher_priority_takes_the_room_of_borrowing_gangs_first() -> None:
-    asks = job("asks", 1, spec=", queue: a")
-    others = job("a0", 3, spec=", queue: a, priorityClassName: top"), job("b0", 1, spec=", queue: b")
-    queues = queue("a", "deserved: {nvidia.com/gpu: 16}"), queue("b", "deserved: {nvidia.com/gpu: 16}")
-    made = compiled(SCHEDULER, pool("h100", 4), priority_class("top", 1000), *queues, *others, asks)
-    assert said(decided(made))["GR114"] == "a priority of 1001 or more; team/a0 would wait instead"
-
-
-def test_free_devices_in_pieces_are_told_as_they_lie() -> None:
-    uneven = compiled(pool("h100", 3, gpus=7), job("asks", 4, gpu="nvidia.com/gpu: 4"))
-    assert said(decided(uneven))["GW119"] == (
-        "21 nvidia.com/gpu even when empty, 7 on each of 3 nodes; a pod of role worker asks for 4, and there is room "
-        "for 3 of 4 pods"
-    )
-
-
-def test_nodes_are_named_only_where_the_job_would_start_with_that_one_change() -> None:
-    """The large nodes behind two taints are of one class with the small ones: closed to every job."""
-    small = pool("a100", 3, gpus=4, more=TAINT)
-    large = pool("b200", 3, more=TAINT.replace("a100", "b200"))
-    told = said(decided(compiled(small, large, pool("h100", 1), job("asks", 3))))
-    toleration = TOLERATION.replace("a100", "b200")
-    assert told["GR112"] == f"let role worker use nodes like b200-0 as well: toleration {toleration}"
 
 
 def supernodes(*names: str) -> str:
@@ -411,27 +288,6 @@ def test_a_share_by_weight_is_told_its_least_repairs_each_alone() -> None:
     )
     changed = [made(pods=4), made(weight=2)]
     assert [decision.action for decision in changed] == ["start", "start"]
-
-
-def test_more_nodes_are_not_told_where_another_waiting_job_starts_on_them_instead() -> None:
-    """A higher priority goes first; of equal jobs the older one."""
-    first_class = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: first}\nvalue: 5\n"
-
-    def made(nodes: int, second: int, spec: str = "") -> dict[str, JobDecision]:
-        outcome = compiled(first_class, pool("h100", nodes), job("first", 4, spec=spec), job("second", second))
-        return {name: decided(outcome, name) for name in ("first", "second")}
-
-    def actions(decisions: dict[str, JobDecision]) -> list[str]:
-        return [decision.action for decision in decisions.values()]
-
-    waits = made(2, 5, ", priorityClassName: first")
-    assert said(waits["first"])["GR104"] == "2 nodes more like h100-0"
-    assert "GR104" not in said(waits["second"])
-    assert actions(made(5, 5, ", priorityClassName: first")) == ["start", "wait"]
-    waits = made(2, 4)
-    assert said(waits["first"])["GR104"] == "2 nodes more like h100-0"
-    assert said(waits["second"])["GR104"] == "2 nodes more like h100-0; team/first waits for it too and comes first"
-    assert actions(made(4, 4)) == ["start", "wait"]
 
 
 def test_more_nodes_of_a_share_by_weight_are_not_told_where_they_make_it_too_small() -> None:

@@ -59,7 +59,7 @@ def workload_of(
 
 
 def _queue(name: str, **said: Any) -> Queue:
-    limits = {key: (said.pop(key, None),) for key in ("guarantee", "deserved", "capability")}
+    limits: dict[str, Any] = {key: (said.pop(key, None),) for key in ("guarantee", "deserved", "capability")}
     fields: dict[str, Any] = {"parent": None, "weight": 1, "priority": 0, **said}
     return Queue(name, used=(0,), **limits, **fields)
 

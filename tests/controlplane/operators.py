@@ -10,7 +10,7 @@ import base64
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ import yaml
 from tests.controlplane.module_build import Replacement, Source, build_from_module
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import free_ports
-from tests.controlplane.recipe import TRAINING_OPERATOR, Module
+from tests.controlplane.recipe import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,132 +38,30 @@ class Operator:
     pods: str = ""
 
 
-_CONFIGURATION: Final = """\
-apiVersion: config.%s.x-k8s.io/v1alpha1
-kind: Configuration
-leaderElection: {{leaderElect: false}}
-internalCertManagement: {{enable: false}}
-webhook: {{host: 127.0.0.1, port: {port}, certDir: "{work}"}}
-health: {{healthProbeBindAddress: "127.0.0.1:{health}"}}
-metrics: {{bindAddress: "127.0.0.1:{metrics}"}}
-"""
+def _operators() -> tuple[Operator, ...]:
+    known = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
+    modules = {name: Module(*said) for name, said in known["modules"].items()}
+    return tuple(_operator(name, modules, **said) for name, said in known["operators"].items())
 
-_JOBSET: Final = Module("sigs.k8s.io/jobset@v0.10.1", "h1:u8QKifNsrWVrlRFe6w2ofYTqFT9ma2DRHxfeB2m9xyU=")
-_KUBERAY: Final = Module(
-    "github.com/ray-project/kuberay/ray-operator@v1.4.2", "h1:A4tGzbIky8sInAUxZBdBb+rrpZ7fbqoxdsOtm559Zqg="
-)
-_LWS: Final = Module("sigs.k8s.io/lws@v0.7.0", "h1:qWfzX8+UBak+Hq0+m/PuE3uO0mp/3dmm5q/h/7z31A8=")
-_MPI_OPERATOR: Final = Module(
-    "github.com/kubeflow/mpi-operator@v0.6.0", "h1:RzzG03oyQIiHe/SH2k19N+Hp4QkxEsG2l9G1T7US+ys="
-)
-_TRAINER: Final = Module("github.com/kubeflow/trainer/v2@v2.1.0", "h1:jRABD9ZYToamNH2atHze3L/VC/v6KCAqUEqsOQOjVTg=")
-_MPI_SERVER: Final = "cmd/mpi-operator/app/server.go"
-_TRAINING_MAIN: Final = "cmd/training-operator.v1/main.go"
 
-_TRAINER_CONFIGURATION: Final = """\
-apiVersion: config.trainer.kubeflow.org/v1alpha1
-kind: Configuration
-leaderElection: {{leaderElect: false}}
-certManagement: {{enable: false}}
-webhook: {{host: 127.0.0.1, port: {port}}}
-health: {{healthProbeBindAddress: "127.0.0.1:{health}"}}
-metrics: {{bindAddress: "127.0.0.1:{metrics}", secureServing: false}}
-"""
+def _operator(
+    name: str,
+    modules: Mapping[str, Module],
+    *,
+    module: str,
+    package: str,
+    files: list[list[str]],
+    arguments: list[str],
+    replacements: Iterable[list[str]] = (),
+    beside: str = "",
+    **more: str,
+) -> Operator:
+    changes, places = tuple(Replacement(*each) for each in replacements), tuple((to, found) for to, found in files)
+    source = Source(modules[module], package, places, changes, modules.get(beside))
+    return Operator(name, source, tuple(arguments), **more)
 
-OPERATORS: Final = (
-    Operator(
-        "jobset",
-        Source(
-            _JOBSET,
-            ".",
-            (("crds", "config/components/crd/bases/*.yaml"), ("webhooks", "config/components/webhook/manifests.yaml")),
-        ),
-        ("--config={work}/configuration.yaml",),
-        _CONFIGURATION % "jobset",
-        pods="jobset.sigs.k8s.io/jobset-name",
-    ),
-    Operator(
-        "training-operator",
-        Source(
-            TRAINING_OPERATOR,
-            "./cmd/training-operator.v1",
-            (
-                ("crds", "manifests/base/crds/kubeflow.org_[jtx]*.yaml"),
-                ("crds", "manifests/base/crds/kubeflow.org_paddlejobs.yaml"),  # that of PyTorchJob is there
-                ("webhooks", "manifests/base/webhook/manifests.yaml"),
-            ),
-            # It makes its certificates in a Secret that a kubelet mounts at a fixed path; here it takes ours.
-            (
-                Replacement(_TRAINING_MAIN, "defer close(certsReady)", "close(certsReady)"),
-                Replacement(
-                    _TRAINING_MAIN,
-                    "err = cert.ManageCerts(mgr, certGenerationConfig, certsReady); err != nil",
-                    'certGenerationConfig.WebhookSecretName == ""',
-                ),
-            ),
-        ),
-        (
-            "-gang-scheduler-name=volcano",
-            *(f"-enable-scheme={kind}job" for kind in ("jax", "paddle", "pytorch", "tf", "xgboost")),
-            *("-webhook-server-port={port}", "-health-probe-bind-address=127.0.0.1:{health}"),
-            "-metrics-bind-address=127.0.0.1:{metrics}",
-        ),
-    ),
-    Operator(
-        "kuberay",  # its webhooks are off, as in its Helm chart
-        Source(_KUBERAY, ".", (("crds", "config/crd/bases/*.yaml"),), beside=_JOBSET),
-        (
-            *("-batch-scheduler=volcano", "-enable-leader-election=false", "-metrics-addr=127.0.0.1:{metrics}"),
-            "-health-probe-bind-address=127.0.0.1:{health}",
-        ),
-    ),
-    Operator(
-        "lws",
-        Source(
-            _LWS,
-            "./cmd",
-            (("crds", "config/crd/bases/*.yaml"), ("webhooks", "config/webhook/manifests.yaml")),
-            beside=_JOBSET,
-        ),
-        ("--config={work}/configuration.yaml", "--leader-elect=false"),
-        _CONFIGURATION % "lws",
-        pods="leaderworkerset.sigs.k8s.io/name",
-    ),
-    Operator(
-        "trainer",
-        Source(
-            _TRAINER,
-            "./cmd/trainer-controller-manager",
-            (("crds", "manifests/base/crds/trainer*.yaml"), ("webhooks", "manifests/base/webhook/manifests.yaml")),
-            beside=_JOBSET,
-        ),
-        ("--config={work}/configuration.yaml",),
-        _TRAINER_CONFIGURATION,
-    ),
-    Operator(
-        "mpi-operator",  # it has no webhooks
-        Source(
-            _MPI_OPERATOR,
-            "./cmd/mpi-operator",
-            (("crds", "manifests/base/kubeflow.org_mpijobs.yaml"),),
-            (
-                # Its health check listens on port 8080 of every address, whatever the command line says.
-                Replacement(_MPI_SERVER, 'fmt.Sprintf(":%d", healthCheckPort)', '"127.0.0.1:0"'),
-                # It ends when it cannot renew its lease in 5 s, which on a busy machine is no defect.
-                Replacement(_MPI_SERVER, "leaseDuration = 15 * time.Second", "leaseDuration = 600 * time.Second"),
-                Replacement(_MPI_SERVER, "renewDuration = 5 * time.Second", "renewDuration = 300 * time.Second"),
-                # As client-go names it since 0.33.
-                Replacement(
-                    "pkg/controller/mpi_job_controller.go",
-                    "cache.DefaultWatchErrorHandler(r, err)",
-                    "cache.DefaultWatchErrorHandler(context.TODO(), r, err)",
-                ),
-            ),
-            beside=_JOBSET,
-        ),
-        ("-gang-scheduling=volcano", "-lock-namespace=default", "-kube-api-qps=100", "-kube-api-burst=200"),
-    ),
-)
+
+OPERATORS: Final = _operators()
 
 
 def build_operators() -> None:

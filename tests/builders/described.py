@@ -47,7 +47,7 @@ def world_of(
     if "pod_rules" in more:
         more["pod_rules"] = tuple(pod_rule(**said) for said in more["pod_rules"])
     votes: dict[str, Any] = {key: EvictionVotes(**more.pop(key)) for key in _VOTES if key in more}
-    budgets = (DisruptionBudget(*_tuples(said)) for said in more.pop("disruption_budgets", ()))
+    budgets = (DisruptionBudget(*frozen(said)) for said in more.pop("disruption_budgets", ()))
     return replace(problem(*machines, *things, **_frozen(more)), disruption_budgets=tuple(budgets), **votes)
 
 
@@ -84,8 +84,9 @@ def statements(
 
 
 def _frozen(said: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _tuples(each) for name, each in said.items()}
+    return {name: frozen(each) for name, each in said.items()}
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def frozen(value: Any) -> Any:
+    """The value with tuples for lists."""
+    return tuple(map(frozen, value)) if isinstance(value, list) else value

@@ -6,25 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from solver.options import Budget, Options
 from solver.plan import Plan
 from solver.problem import Problem
 from tests.builders.described import statements, world_of
 from tests.builders.plans import verified_plan
 
-_OF_ALL = (
-    "starts",
-    "actions",
-    "evicts",
-    "evicted_for",
-    "starts_per_queue",
-    "held",
-    "verdicts",
-    "costs",
-    "pods_per_slot",
-)
-"""Compared whole: gangs that start, or those that lose pods and for whom."""
-_OF_NAMED = ("pods", "places", "domains", "facts", "codes", "never", "repairs", "suggests", "starts_in")
-"""Compared for the gangs that are named. codes, never: of each fact. suggests: codes of repairs."""
+_OF_ALL = ("starts", "actions", "evicts", "evicted_for", "starts_per_queue", "verdicts", "batches", "pods_per_slot")
+"""Compared whole: gangs that start, or those that lose pods and for whom. batches: the gangs of each."""
+_OF_NAMED = ("pods", "places", "domains", "facts", "codes", "never", "repairs", "suggests", "starts_in", "goals")
+"""Compared for the gangs that are named. codes, never: of each fact. suggests: codes of repairs. goals: objective ->
+value, bound and verdict, null where there is none."""
 _EXPECTED = (*_OF_ALL, *_OF_NAMED, "reservation", "suggests_no")
 """reservation: the fields that are named. suggests_no: gang -> codes of repairs that it must not have."""
 
@@ -36,17 +28,17 @@ def assert_story(told: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
 
 
 def _assert_case(case: Mapping[str, Any]) -> None:
-    """What is not expected is the world."""
+    """budget: limits of the solver. What is not expected is the world."""
     expected = {key: case[key] for key in _EXPECTED if key in case}
     assert expected
-    world = world_of(**{key: said for key, said in case.items() if key not in _EXPECTED})
-    found = _found(world, verified_plan(world))
+    world = world_of(**{key: said for key, said in case.items() if key not in (*_EXPECTED, "budget")})
+    found = _found(world, verified_plan(world, Options(budget=Budget(**case.get("budget", {})))))
     for name, unwanted in expected.pop("suggests_no", {}).items():
         assert not {*unwanted} & {*found["suggests"][name]}
     for key in ("facts", "repairs"):
         expected |= {key: {name: statements(each) for name, each in expected[key].items()}} if key in expected else {}
     for key in _OF_NAMED:
-        found[key] = {name: found[key][name] for name in expected.get(key, ())}
+        found[key] = {name: found[key].get(name) for name in expected.get(key, ())}
     if expected.get("reservation") and found["reservation"]:
         found["reservation"] = {key: found["reservation"][key] for key in expected["reservation"]}
     assert {key: found[key] for key in expected} == expected
@@ -61,6 +53,7 @@ def _found(world: Problem, plan: Plan) -> dict[str, Any]:
     for use in (use for each in plan.decisions for use in each.slot_uses):
         slots[use.node, use.slot] += use.pods
     goals = [goal for batch in plan.batches for goal in batch.objectives]
+    goals = [goal for batch in plan.batches for goal in batch.objectives]
     held = plan.reservation
     return {
         "starts": sorted(name for name, each in decisions.items() if each.action == "start"),
@@ -68,6 +61,8 @@ def _found(world: Problem, plan: Plan) -> dict[str, Any]:
         "evicts": {name: pods for name, pods in evicted.items() if pods},
         "evicted_for": {n: [names[j] for j in each.evicted_for] for n, each in decisions.items() if each.evicted_for},
         "starts_per_queue": {queue.name: starting[queue.name] for queue in world.queues},
+        "goals": {goal.name: [goal.value, goal.bound, goal.verdict] for goal in goals},
+        "batches": [[names[j] for j in batch.gangs] for batch in plan.batches],
         "verdicts": sorted({goal.verdict for goal in goals}),
         "pods_per_slot": sorted(slots.values()),
         "reservation": held

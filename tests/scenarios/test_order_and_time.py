@@ -20,12 +20,6 @@ def test_story(story: str) -> None:
 # ---- the overdue
 
 
-def test_the_objectives_of_the_overdue_are_named_apart() -> None:
-    world = problem(nodes(1, gpu=8), gang("plain", role(1, gpu=8)), gang("late", role(1, gpu=2), overdue=True))
-    names = [objective.name for batch in verified_plan(world).batches for objective in batch.objectives]
-    assert [name for name in names if name.startswith("placed")] == ["placed[0, overdue]", "placed[0]"]
-
-
 # ---- strict order
 
 

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from solver import Options
-from solver.options import Budget
 from solver.problem import Policy
 from tests.builders.beside import beside
-from tests.builders.plans import starting_gangs, verified_plan
+from tests.builders.plans import starting_gangs
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.builders.stories import assert_story
 
@@ -45,26 +43,6 @@ def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
     ]
     chosen = starting_gangs(problem(nodes(1, gpu=12), queue("a"), queue("b"), queue("c"), *gangs))
     assert [sum(n.startswith(q) for n in chosen) for q in "abc"] == [2, 5, 5]
-
-
-@pytest.mark.parametrize(
-    ("options", "expected", "verdict"),
-    [
-        (Options(), {"a3", "b5"}, "proven"),
-        (Options(budget=Budget(joint_variables=0)), {"a3", "b5"}, "proven"),
-        (Options(budget=Budget(joint_variables=0, share_variables=0)), {"a5", "a3"}, "limit reached"),
-    ],
-)
-def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
-    options: Options, expected: set[str], verdict: str
-) -> None:
-    """Lowest share first, then oldest: a5 starts, b5 does not fit any more, and b is left with nothing. The options
-    stand for the size."""
-    gangs = [gang(name, role(int(name[1]), gpu=1), queue=name[0]) for name in ("a5", "a3", "b5")]
-    world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
-    made = verified_plan(world, options)
-    assert starting_gangs(world, options) == expected
-    assert [o.verdict for batch in made.batches for o in batch.objectives if o.name == "share level 1"] == [verdict]
 
 
 def test_where_nothing_can_be_reclaimed_the_queues_priority_overrules_what_others_deserve() -> None:

@@ -19,7 +19,6 @@ from tests.builders.problems import (
     nodes,
     preemptor,
     problem,
-    queue,
     role,
     running_pods,
     single_pod_gang,
@@ -111,52 +110,6 @@ def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
     assert (loss.value, loss.bound, loss.verdict) == (31, 31, "proven")
 
 
-def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
-    world = rivals(second=None)
-    assert solve(world, Options(budget=Budget(preemptor_variables=0))).decisions[5].action == "wait"
-    assert actions_by_gang(world) == {
-        "g0": "evict",
-        "g1": "evict",
-        "g2": "evict",
-        "g3": "keep",
-        "first": "start",
-        "pair": "start",
-    }
-
-
-def test_a_higher_winner_is_served_before_a_lower_one_and_yet_leaves_it_its_room() -> None:
-    world = rivals()
-    lower = replace(world, gangs=(*world.gangs[:5], replace(world.gangs[5], priority=5)))
-    assert loss_of(lower, Options()) == 31
-
-
-def test_winners_with_other_rights_are_served_one_after_the_other() -> None:
-    """The lower one may not evict g2, so what the higher one may is decided without it."""
-    gangs = rivals().gangs
-    other = replace(
-        rivals(), gangs=(*gangs[:2], replace(gangs[2], priority=5), *gangs[3:5], replace(gangs[5], priority=4))
-    )
-    assert loss_of(other, Options()) == 10
-    assert actions_by_gang(other)["first"] == "start"
-
-
-def test_two_queues_that_take_from_a_third_do_it_together() -> None:
-    world = problem(
-        queue("lender", deserved={"gpu": 8}),
-        queue("one", deserved={"gpu": 8}),
-        queue("two", deserved={"gpu": 16}),
-        nodes(2, leaf="s0", gpu=8),
-        nodes(2, leaf="s1", gpu=8),
-        *(single_pod_gang(f"g{n}", n, loss=loss, queue="lender") for n, loss in enumerate((10, 10, 11, 100))),
-        gang("first", role(1, gpu=8), queue="one"),
-        gang("pair", role(2, gpu=8), queue="two", topology=hard_topology(1)),
-        hypernodes=TREE,
-        reclaim_enabled=True,
-    )
-    assert loss_of(world, Options(budget=Budget(preemptor_variables=0))) == 121
-    assert loss_of(world, Options()) == 31
-
-
 # --- surplus and minima
 
 
@@ -226,23 +179,3 @@ def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
 
 
 # --- topology
-
-
-def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
-    running = [single_pod_gang(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
-    world = problem(
-        nodes(4, leaf="s0", gpu=8),
-        nodes(4, leaf="s1", gpu=8),
-        *running,
-        preemptor(2, topology=hard_topology(1)),
-        hypernodes=TREE,
-        preempt_enabled=True,
-    )
-    plan = verified_plan(world)
-    assert [world.gangs[d.gang].name for d in plan.decisions if d.action == "evict"] in (
-        ["g0", "g1"],
-        ["g0", "g2"],
-        ["g0", "g3"],
-    ) or (sum(d.action == "evict" for d in plan.decisions) == 2)
-    assert len(plan.decisions[-1].domains) == 1
-    assert sum(world.gangs[d.gang].eviction.loss for d in plan.decisions if d.evicted_pods) == 110

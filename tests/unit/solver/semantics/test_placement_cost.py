@@ -11,18 +11,18 @@ from solver.problem import Placement, Policy, Problem
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity, split_subgroups
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
+from tests.builders.beside import beside
 from tests.builders.plans import verified_plan
-from tests.builders.problems import (
-    GangSpec,
-    NodeSpec,
-    gang,
-    hard_topology,
-    nodes,
-    problem,
-    role,
-    running_pods,
-    subgroup,
-)
+from tests.builders.problems import GangSpec, NodeSpec, gang, hard_topology, nodes, problem, role, subgroup
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
+
 
 SPINES = {
     "s0": (1, "left"),
@@ -114,63 +114,12 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
     assert opened(gpus, (1, 4)) == (1, 1)  # but on a node that has none
 
 
-def test_running_pods_make_a_node_no_longer_empty() -> None:
-    world = spines(gang("old", role(1, gpu=1), running=(running_pods(0, 0, 1),)), gang("new", role(1, gpu=1)))
-    assert costs(world) == {"spread": 0, "supernodes": 0, "nodes": 0}
-    assert per_node(world)[0] == 2
-
-
 # --- the plans
-
-
-def test_tensor_parallel_units_stay_in_a_leaf_even_if_the_stages_lie_further_apart() -> None:
-    units = gang("a", role(8, gpu=1), subgroups=(subgroup(4, mode="soft"),))
-    assert costs(spines(units, s0=3, s1=3, s2=2, s3=0)) == {"subgroups": 0, "spread": 1}
-    # All of it fits under the left spine, 5 and 3; but then one unit would be torn.
-    apart = problem(
-        [
-            *nodes(1, leaf="s0", gpu=5),
-            *nodes(1, leaf="s1", gpu=3),
-            *nodes(1, leaf="s2", gpu=4),
-            *nodes(1, leaf="s3", gpu=1),
-        ],
-        units,
-        hypernodes=SPINES,
-    )
-    assert costs(apart) == {"subgroups": 0, "spread": 1 + 4, "supernodes": 2, "nodes": 2}
-    assert per_node(apart) == [4, 0, 4, 0]
-
-
-def test_a_hard_unit_of_a_spine_still_prefers_one_leaf() -> None:
-    world = spines(gang("a", role(4, gpu=4), subgroups=(subgroup(2, tier=2),)), s0=4, s1=4, s2=4, s3=4)
-    assert costs(world) == {"subgroups": 0, "spread": 1}
-
-
-def test_as_many_parts_as_can_be_are_whole_where_not_all_can() -> None:
-    world = spines(gang("a", role(12, gpu=1), subgroups=(subgroup(4, mode="soft"),)), s0=2, s1=2, s2=2, s3=1)
-    assert costs(world)["subgroups"] == 0
-    cramped = spines(gang("a", role(12, gpu=1), subgroups=(subgroup(4, mode="soft"),)), s0=2, s1=1, s2=2, s3=1)
-    assert costs(cramped)["subgroups"] == 1 + 4
 
 
 def test_no_subgroup_objective_without_subgroups_or_for_hard_ones_of_the_lowest_tier() -> None:
     assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1))))
     assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1), subgroups=(subgroup(2, tier=1),))))
-
-
-def test_whole_supernodes_and_whole_nodes_are_kept() -> None:
-    world = spines(gang("a", role(2, gpu=2)), gang("b", role(2, gpu=2)), gang("c", role(1, gpu=8)), s0=4)
-    assert costs(world) == {"spread": 0, "supernodes": 1, "nodes": 1}
-
-
-def test_gangs_of_one_batch_share_the_nodes_that_they_open() -> None:
-    world = problem(nodes(4, gpu=8), *(gang(f"g{i}", role(2, gpu=3), role(1, gpu=2)) for i in range(2)))
-    assert costs(world) == {"spread": 0, "nodes": 2}
-
-
-def test_nearness_comes_before_whole_supernodes() -> None:
-    world = spines(gang("a", role(3, gpu=4)), s0=4, s1=4)
-    assert costs(world) == {"spread": 0, "supernodes": 1, "nodes": 2}
 
 
 def test_scattered_pods_go_to_the_least_loaded_nodes_of_their_supernode() -> None:

@@ -168,9 +168,10 @@ class GangDiagnosis:
 
     def fits_queues(self, w: World) -> bool:
         """Return whether the queues let the gang start."""
-        key = w, w.queue, w.queue_changes, w.limits_nodes
+        demand, gone = self.demand(w), (w.held_back, w.ended_gangs, w.served_first, bool(w.gang.running))
+        key = demand, w.queue, w.with_started, gone, w.queue_changes, w.limits_nodes
         if key not in self._allowed:
-            self._allowed[key] = self.ledger(w, for_queue=w.queue).allows_amount(w.queue, self.demand(w))
+            self._allowed[key] = self.ledger(w, for_queue=w.queue).allows_amount(w.queue, demand)
         return self._allowed[key]
 
     def ledger(self, w: World, for_queue: int | None = None) -> QueueBooks:

@@ -220,15 +220,13 @@ def queue_changes(case: GangDiagnosis, start: World) -> Family[tuple[()]]:
     """Return what the queues lack in a world, as one change of several limits. A restart may ask for more."""
     may_lack = start.gang.running or not case.fits_queues(start)
 
-    def change(w: World, _: tuple[()]) -> World:
-        return with_queue_changes(case, w)
-
     return Family(
         repairs.MoreCapability,
         [()] if may_lack else [],
-        change,
+        lambda w, _: with_queue_changes(case, w),
         kind="queue",
         finish=partial(with_smaller_shares, case),
+        leaves_nodes=True,
     )
 
 

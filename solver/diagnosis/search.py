@@ -48,15 +48,18 @@ def least_world(case: GangDiagnosis, start: World, some: ChangeSet) -> tuple[Cha
     """Return a part of the set of which nothing can be spared, and the world after the least step of each, the
     costliest first; no world where not even the last steps of all suffice."""
 
-    def made(steps: Steps) -> World:
+    def made(steps: Steps) -> World | None:
         w = start
         for family in some:
-            w = family.make(w, steps[family]) if family in steps else w
+            if family in steps:
+                if family.leaves_nodes and not case.fits_nodes(w):
+                    return None
+                w = family.make(w, steps[family])
         return w
 
     def starts(steps: Steps) -> bool:
         w = made(steps)
-        return bool(w.changes) and case.lets_start(w)
+        return w is not None and bool(w.changes) and case.lets_start(w)
 
     most = {family: family.steps[-1] for family in some}
     if not starts(most):
@@ -70,7 +73,7 @@ def least_world(case: GangDiagnosis, start: World, some: ChangeSet) -> tuple[Cha
         if least is None:  # the last step sufficed before, and no further question may be asked
             return some, None
         steps[family] = least
-    w: World | None = made(steps)
+    w = made(steps)
     for family in steps:
         w = None if w is None else family.finish(w)
     return tuple(steps), w

@@ -83,14 +83,15 @@ class World:
 class Family(Generic[Step]):
     """One kind of change. steps: how much of it, the least first. make: the world after a step; later steps help no
     less. kind: of several families of one kind the first that suffices is offered; else `change` is the kind. finish:
-    the world in which the change takes no more from others than it needs and names them; None where that is too
-    much."""
+    the world in which the change takes no more from others than it needs and names them; None where that is too much.
+    leaves_nodes: it changes only what queues may hold, so that nodes are asked before it is made."""
 
     change: type[Repair]
     steps: Sequence[Step]
     make: Callable[[World, Step], World]
     kind: object = None
     finish: Callable[[World], World | None] = lambda w: w
+    leaves_nodes: bool = False
 
     @property
     def key(self) -> object:

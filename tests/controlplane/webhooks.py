@@ -18,30 +18,20 @@ class _Webhook(NamedTuple):
     in_all_namespaces: bool = False  # hypernodes are checked in every namespace, the others not in Volcano's own
 
 
+_BATCH, _SCHEDULING, _TOPOLOGY = (
+    ("batch.volcano.sh", "v1alpha1"),
+    ("scheduling.volcano.sh", "v1beta1"),
+    ("topology.volcano.sh", "v1alpha1"),
+)
 # The chart's `enabled_admissions`, with the rules of its templates/webhooks.yaml.
 _WEBHOOKS: Final = (
-    _Webhook("/jobs/mutate", "mutatejob", "batch.volcano.sh", "v1alpha1", "jobs", ("CREATE",)),
-    _Webhook("/jobs/validate", "validatejob", "batch.volcano.sh", "v1alpha1", "jobs", ("CREATE", "UPDATE")),
-    _Webhook("/podgroups/validate", "validatepodgroup", "scheduling.volcano.sh", "v1beta1", "podgroups", ("CREATE",)),
-    _Webhook("/queues/mutate", "mutatequeue", "scheduling.volcano.sh", "v1beta1", "queues", ("CREATE",)),
-    _Webhook(
-        "/queues/validate",
-        "validatequeue",
-        "scheduling.volcano.sh",
-        "v1beta1",
-        "queues",
-        ("CREATE", "UPDATE", "DELETE"),
-    ),
-    _Webhook(
-        "/hypernodes/validate",
-        "validatehypernodes",
-        "topology.volcano.sh",
-        "v1alpha1",
-        "hypernodes",
-        ("CREATE", "UPDATE"),
-        in_all_namespaces=True,
-    ),
-    _Webhook("/cronjobs/validate", "validatecronjob", "batch.volcano.sh", "v1alpha1", "cronjobs", ("CREATE", "UPDATE")),
+    _Webhook("/jobs/mutate", "mutatejob", *_BATCH, "jobs", ("CREATE",)),
+    _Webhook("/jobs/validate", "validatejob", *_BATCH, "jobs", ("CREATE", "UPDATE")),
+    _Webhook("/podgroups/validate", "validatepodgroup", *_SCHEDULING, "podgroups", ("CREATE",)),
+    _Webhook("/queues/mutate", "mutatequeue", *_SCHEDULING, "queues", ("CREATE",)),
+    _Webhook("/queues/validate", "validatequeue", *_SCHEDULING, "queues", ("CREATE", "UPDATE", "DELETE")),
+    _Webhook("/hypernodes/validate", "validatehypernodes", *_TOPOLOGY, "hypernodes", ("CREATE", "UPDATE"), True),
+    _Webhook("/cronjobs/validate", "validatecronjob", *_BATCH, "cronjobs", ("CREATE", "UPDATE")),
 )
 ENABLED: Final = ",".join(webhook.path for webhook in _WEBHOOKS)
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from compiler.kubernetes import DIGEST_ANNOTATION, PLACEMENT_ANNOTATION, annotations_of, labels_of
+from tests.builders.declared import priority_class
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -25,7 +26,6 @@ from tests.e2e.stories.story import (
     Object,
     is_gated,
     node_pool,
-    priority_class,
     queue,
     role,
     volcano_job,

@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from compiler.kubernetes import MANAGED_BY_LABEL
 from compiler.rights import DEFAULT_KINDS, KindInUse
 from reconciler.cluster.rights import NAME, NAMESPACE, admission_objects, plural_of, rbac_objects
+from tests.builders import declared
 from tests.builders.beside import beside
 from tests.controlplane import ApiError, ControlPlane
 
@@ -56,17 +57,9 @@ def node_pool(name: str, count: int, *, gpus: int = 8, cpu: int = 64, supernode:
     )
 
 
-def priority_class(name: str, value: int) -> Object:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-
-
 def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:
-    spec = {
-        "weight": weight,
-        "reclaimable": True,
-        **({"capability": {"nvidia.com/gpu": gpus}} if gpus is not None else {}),
-    }
-    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    limits: Object = {} if gpus is None else {"capability": {declared.GPU: gpus}}
+    return declared.queue(name, weight=weight, reclaimable=True, **limits)
 
 
 def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: str = "", **task: Any) -> Object:
@@ -80,18 +73,9 @@ def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: st
 
 
 def volcano_job(name: str, *roles: Object, queue: str = "default", minimum: int | None = None, **spec: Any) -> Object:
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "schedulerName": "volcano",
-            "queue": queue,
-            "minAvailable": sum(each["replicas"] for each in roles) if minimum is None else minimum,
-            "tasks": list(roles),
-            **spec,
-        },
-    }
+    least = sum(each["replicas"] for each in roles) if minimum is None else minimum
+    about: Object = {"schedulerName": "volcano", "queue": queue, "minAvailable": least, "tasks": list(roles), **spec}
+    return declared.declared("Job", name, about, namespace="default")
 
 
 class GitRepository:

@@ -12,6 +12,7 @@ import pytest
 
 from reconciler.cli.importing import read_kinds
 from reconciler.cluster.rights import plural_of, reading_objects
+from tests.builders.declared import priority_class
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.operator_jobs import operator_job
 from tests.e2e.stories.story import (
@@ -23,7 +24,6 @@ from tests.e2e.stories.story import (
     bound_pods,
     is_answered_with,
     job_phase,
-    priority_class,
     queue,
     role,
     run_gangplan,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.declared import priority_class
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -26,7 +27,6 @@ from tests.e2e.stories.story import (
     node_pool,
     only_where,
     planned_pods,
-    priority_class,
     queue,
     role,
     volcano_job,

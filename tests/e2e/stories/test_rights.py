@@ -16,6 +16,7 @@ import pytest
 
 from compiler.rights import DEFAULT_KINDS, KindInUse
 from reconciler.cluster.rights import plural_of, rbac_objects
+from tests.builders.declared import priority_class
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.operator_jobs import OTHER_KINDS, operator_job, training_runtime
 from tests.e2e.stories.story import (
@@ -33,7 +34,6 @@ from tests.e2e.stories.story import (
     job_phase,
     job_pods,
     node_pool,
-    priority_class,
     queue,
     role,
     volcano_job,

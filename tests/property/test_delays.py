@@ -284,7 +284,7 @@ def test_the_awaited_end_is_the_earliest_that_suffices(world: Problem) -> None:
     )
     for plan, decision in delayed(still, solve):
         for repair in decision.repairs:
-            if isinstance(repair, EndOfGangs) and repair.seconds is not None:
+            if isinstance(repair, EndOfGangs) and repair.seconds is not None and not repair.also:
                 known = {
                     g: end for d in plan.decisions if d.placements and (end := ends(still, g := d.gang)) is not None
                 }

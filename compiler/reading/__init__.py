@@ -49,7 +49,7 @@ def _in_source(tree: Repository, found: Diagnostic) -> Diagnostic:
     file = found.position.file
     if not tree.files.get(file, b"").startswith(BUILT_MARK):
         return found
-    subject = f"{found.object}: " if found.object else ""
+    subject = f"{found.object}: " if found.object and not found.message.startswith(found.object) else ""
     return replace(found, position=Position(file, 1, 1), message=f"{subject}{found.message}")
 
 

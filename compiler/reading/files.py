@@ -13,7 +13,7 @@ from compiler.syntax.documents import Document
 
 HELM_FILE = declare_rule("GP132", "info")
 _HELM_VALUE = re.compile(rb"\{\{[^}\n]*\.(?:Values|Release|Chart|Capabilities)\b")
-_TEMPLATE_VALUE = re.compile(rb"^[ \t]*(?:[^\s\"'#]+:[ \t]+|-[ \t]+)*\{\{[^}\n]*\}\}", re.MULTILINE)
+_TEMPLATE_VALUE = re.compile(rb"^[ \t]*(?:[^\s\"'#]+:[ \t]+|-[ \t]+)*\{(?:\{[^}\n]*\}|%[^}\n]*%)\}", re.MULTILINE)
 """A line, or an unquoted value, that begins with an action of a template (Go, Helm, Jinja)."""
 _VALUES_NAME = re.compile(r"values[^/]*\.ya?ml", re.IGNORECASE)
 

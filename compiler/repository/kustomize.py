@@ -1,7 +1,8 @@
 """Kustomizations of a repository, replaced by the output of `kustomize build`.
 
-The build depends on the YAML and JSON files of the repository only. No program and no address is available to it, so
-nothing remote is fetched. A folder with a kustomization is read through it alone.
+The build depends on the repository's files only: YAML and JSON, and any file in a folder with a kustomization. No
+program and no address is available to it, so nothing remote is fetched. A folder with a kustomization is read through
+it alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BUILD_FAILED = declare_rule("GP134", "error")
 BUILT_MARK = b"# Built by kustomize from this folder.\n"
 """The first bytes of the content that replaces a built kustomization."""
 TIMEOUT = 30
-_LOGGED = re.compile(r'E\d{4} \d.*?] "command failed" err="(.*)"', re.DOTALL)
+_LOGGED = re.compile(r'E\d{4} \d.*?] "command failed" err=["<](.*)[">]', re.DOTALL)
 """How kubectl logs a failed build, after the time and the number of the process."""
 
 
@@ -119,7 +120,7 @@ def _build_kustomization(tool: list[str], top: Path, folder: str, path: str) -> 
     for name in (str(top), os.path.realpath(top)):
         output = output.replace(f"{name}/", "").replace(name, ".")
     if logged := _LOGGED.fullmatch(output):
-        output = logged[1]
-    help = f"correct it; it has the YAML and JSON files below {' and '.join(ROOT_FOLDERS)} alone, built without network"
+        output = logged[1].replace('\\"', '"').strip()
+    help = f"correct it; it has the files below {' and '.join(ROOT_FOLDERS)} alone, built without network"
     message = f"the kustomization cannot be built: {output or 'no message'}"
     return BUILD_FAILED.diagnostic(at, message, help, object=f"Kustomization {printable_name(folder)}")

@@ -14,6 +14,7 @@ from compiler.repository.paths import (
     CLUSTERS_FOLDER,
     IGNORE_FILE,
     JOBS_FOLDER,
+    KUSTOMIZATION_NAMES,
     ROOT_FILES,
     ROOT_FOLDERS,
     PathRules,
@@ -153,8 +154,10 @@ def _root_file(root: Path, name: str) -> Iterator[tuple[str, bytes] | Diagnostic
         yield _read_file(root, name)
 
 
-def _files_below(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str, bytes] | Diagnostic]:
-    """Files and problems below `name`, sorted by name."""
+def _files_below(
+    root: Path, name: str, rules: PathRules, is_built: bool = False
+) -> Iterator[tuple[str, bytes] | Diagnostic]:
+    """Files and problems below `name`, sorted by name. is_built: a kustomization's, which may use files of any kind."""
     try:
         mode = os.lstat(os.path.join(root, name)).st_mode
     except FileNotFoundError:
@@ -168,8 +171,8 @@ def _files_below(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str,
         if is_suspicious_link(name):
             yield symlink_diagnostic(name)
     elif stat.S_ISDIR(mode):
-        yield from _files_in_folder(root, name, rules)
-    elif is_manifest(name):
+        yield from _files_in_folder(root, name, rules, is_built)
+    elif is_manifest(name) or (is_built and stat.S_ISREG(mode) and file_name_diagnostic(name) is None):
         if (bad_name := file_name_diagnostic(name)) is not None:
             yield bad_name
         elif stat.S_ISREG(mode):
@@ -178,7 +181,9 @@ def _files_below(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str,
             yield UNREADABLE_FILE.diagnostic(Position(name, 1, 1), "not a regular file", "remove it")
 
 
-def _files_in_folder(root: Path, name: str, rules: PathRules) -> Iterator[tuple[str, bytes] | Diagnostic]:
+def _files_in_folder(
+    root: Path, name: str, rules: PathRules, is_built: bool
+) -> Iterator[tuple[str, bytes] | Diagnostic]:
     try:
         children = sorted(os.listdir(os.path.join(root, name)))
     except OSError as problem:
@@ -187,8 +192,9 @@ def _files_in_folder(root: Path, name: str, rules: PathRules) -> Iterator[tuple[
     if ".git" in children and name != ".":
         yield submodule_diagnostic(name)
         return
+    is_built = is_built or not set(KUSTOMIZATION_NAMES).isdisjoint(children)
     for child in children:
-        yield from _files_below(root, f"{name}/{child}" if name != "." else child, rules)
+        yield from _files_below(root, f"{name}/{child}" if name != "." else child, rules, is_built)
 
 
 def _read_file(root: Path, name: str) -> tuple[str, bytes] | Diagnostic:

@@ -210,9 +210,9 @@ def _add_objects(data: Any, reader: YamlReader, out: ParsedFile, adopt: Adopt) -
 
 
 def _is_list(data: Any) -> bool:
-    """Return whether the data is a List of Kubernetes objects."""
-    is_v1_list = isinstance(data, dict) and data.get("kind") == "List" and data.get("apiVersion") == "v1"
-    return is_v1_list and isinstance(data.get("items"), list)
+    """Return whether the data is a List of Kubernetes objects, or a JobList and the like, as kubectl reads them."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(data.get("items"), list)
 
 
 _Missing = tuple[FieldPath, str] | None

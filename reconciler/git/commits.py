@@ -6,6 +6,7 @@ anything is read.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from pathlib import Path
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.repository.paths import (
     IGNORE_FILE,
+    KUSTOMIZATION_NAMES,
     ROOT_FILES,
     ROOT_FOLDERS,
     PathRules,
@@ -71,15 +73,16 @@ def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict
     """Return path -> blob, and a diagnostic for each entry refused by its name or mode."""
     blobs: dict[str, Blob] = {}
     refused: list[Diagnostic] = []
-    for entry in _entries_below(commit, folder, ROOT_FOLDERS):
-        path = str(entry.path).removeprefix(folder)
+    entries = {str(entry.path).removeprefix(folder): entry for entry in _entries_below(commit, folder, ROOT_FOLDERS)}
+    built = tuple(f"{posixpath.dirname(path)}/" for path in entries if posixpath.basename(path) in KUSTOMIZATION_NAMES)
+    for path, entry in entries.items():
         if rules.is_ignored(path, is_folder=isinstance(entry, Submodule)):
             continue
         if isinstance(entry, Submodule):
             refused.append(submodule_diagnostic(path))
         elif entry.mode == Blob.link_mode:
             refused += [symlink_diagnostic(path)] if is_suspicious_link(path) else []
-        elif not is_manifest(path):
+        elif not is_manifest(path) and (not path.startswith(built) or file_name_diagnostic(path) is not None):
             continue
         elif problem := file_name_diagnostic(path):
             refused.append(problem)

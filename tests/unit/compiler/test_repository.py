@@ -109,11 +109,32 @@ def test_a_kustomization_is_built_and_stands_for_its_folder(tmp_path: Path, kust
     assert found.message.startswith("Job built: spec is missing")
 
 
+def test_a_kustomization_may_use_files_of_any_kind(tmp_path: Path, kustomize: None) -> None:
+    """Seen once: a configMapGenerator of a script could not be built."""
+    needs = '[ -e "$2/train.py" ] || { echo "no script" >&2; exit 1; }\necho "kind: Job"\n'
+    (tmp_path / "bin" / "kustomize").write_text(f"#!/bin/sh\n{needs}")
+    texts = {"jobs/app/kustomization.yaml": "resources: []\n", "jobs/app/train.py": "1", "jobs/other.py": "2"}
+    repo = files_of(tmp_path / "repo", texts)
+    tree = Repository.from_directory(repo)
+    assert tree.problems == ()
+    assert [*tree.files] == ["jobs/app/kustomization.yaml"]
+    assert committed(repo).files == tree.files
+
+
 def test_what_kustomize_refuses_is_an_error_with_its_words(tmp_path: Path, kustomize: None) -> None:
     texts = {"jobs/app/kustomization.yaml": "resources: []\n", "jobs/app/broken.yaml": OBJECT}
     (found,) = Repository.from_directory(files_of(tmp_path / "repo", texts)).problems
     assert (found.code, found.severity, found.position.file) == ("GP134", "error", "jobs/app/kustomization.yaml")
     assert found.message.endswith("Error: no such thing in jobs/app/kustomization.yaml")
+
+
+def test_a_message_has_no_time_of_kubectls_log(tmp_path: Path, kustomize: None) -> None:
+    """Seen once: the same error was another one in each run, so that a comparison called it new."""
+    logged = """echo 'E1128 09:53:08.4 31 run.go:72] "command failed" err="no \\"such\\" thing"' >&2; exit 1"""
+    (tmp_path / "bin" / "kustomize").write_text(f"#!/bin/sh\n{logged}\n")
+    texts = {"jobs/app/kustomization.yaml": "resources: []\n"}
+    (found,) = Repository.from_directory(files_of(tmp_path / "repo", texts)).problems
+    assert found.message == 'the kustomization cannot be built: no "such" thing'
 
 
 @pytest.mark.parametrize(("folder", "cause"), [("cluster-specs/t", "Kustomization cluster-specs/t"), ("jobs/app", "")])

@@ -4,6 +4,7 @@ in addition to their amounts, policy, and the behaviour of the scheduler. All in
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -17,6 +18,7 @@ from compiler.fields.times import duration_text, rfc3339
 from compiler.lower.gang_order import class_priorities
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec, Specs
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
+from compiler.specs.pod_spec import Taint
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 
@@ -58,6 +60,8 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
     new, gone, common = paired(_by_name(before), _by_name(after))
     yield from _listing("node new", list(new))
     yield from _listing("node gone", list(gone))
+    if renamed := set(map(_unpadded, gone)) & set(map(_unpadded, new)):
+        yield f"{count_text(len(renamed), 'node')} renamed: count decides the digits; names: [a-[00-15]] keeps them"
     changed: dict[tuple[str, ...], list[str]] = {}
     for name, pair in common.items():
         if texts := tuple(_change_texts(_changed_fields(*pair))):
@@ -71,6 +75,10 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
         if amounts[0] != amounts[1]:
             shown = [rounded_amount(resource, amount) for amount in amounts]
             yield f"in all {shown[0]} -> {shown[1]} {unit_heading(resource, resources)}"
+
+
+def _unpadded(name: str) -> str:
+    return re.sub(r"-0+(?=\d+\Z)", "-", name)
 
 
 def _maintenance(nodes: Sequence[NodeSpec]) -> dict[str, object]:
@@ -87,9 +95,16 @@ def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
                     yield _key_text(field, key, old.get(key), new.get(key))
         elif field in _LISTED:
             for word, items, others in (("removed", old, new), ("added", new, old)):
-                yield from (f"{_LISTED[field](item)} {word}" for item in items if item not in others)
+                yield from (
+                    f"{_LISTED[field](item)} {word}{_eviction(item, word)}" for item in items if item not in others
+                )
         else:
             yield f"{_field_text(field)} changed"
+
+
+def _eviction(item: Any, word: str) -> str:
+    evicts = word == "added" and isinstance(item, Taint) and item.effect == "NoExecute"
+    return " (Kubernetes evicts pods that do not tolerate it)" if evicts else ""
 
 
 def _window_text(window: tuple[int, int]) -> str:
@@ -191,6 +206,9 @@ def behaviour_changes(before: SchedulerSpec | None, after: SchedulerSpec | None)
     old_map, new_map = (f"{each.namespace}/{each.name}" for each in (before, after))
     if old_map != new_map and before.is_emitted and after.is_emitted:
         yield f"ConfigMap {old_map} -> {new_map}: it has no effect until Volcano's scheduler mounts that one"
+    keys = [each.base_path[-1] for each in (before, after) if each.raw_text is not None]
+    if len(set(keys)) > 1:
+        yield f"key {keys[0]} -> {keys[1]} of the ConfigMap: it has no effect until --scheduler-conf names that one"
     yield from _action_changes(before.actions, after.actions)
     yield from _plugin_changes(before, after)
     yield from _setting_changes("metrics", before.metrics, after.metrics)

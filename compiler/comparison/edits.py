@@ -146,6 +146,8 @@ def _treatment(base: Outcome, head: Specs, former: JobDecision, decision: JobDec
     edit."""
     if not former.pods:
         return "at once"
+    if former.gang.document.group != decision.gang.document.group:
+        return "restart"  # the other object is pruned
     step, former_step = decision.gang.step, former.gang.step
     if step is not None and former_step is not None:
         return "next run" if step.flow.data == former_step.flow.data else "new run"
@@ -188,7 +190,8 @@ def refusals(base: Specs, head: Specs) -> Iterator[Diagnostic]:
 
 
 def _refusal(document: Document, path: str, live: Any, desired: Any) -> Diagnostic:
-    values = f" ({live} -> {desired})" if not isinstance(live, dict | list) and desired is not None else ""
+    was = "unset" if live is None else live
+    values = f" ({was} -> {desired})" if not isinstance(live, dict | list) and desired is not None else ""
     return REFUSED_BY_SERVER.diagnostic(
         document.position("metadata", "name"),
         f"the API server refuses to change {path} of a live {document.kind}{values}",

@@ -172,7 +172,7 @@ class _JobComparison:
         effect, why = found
         change = replace(_job_change(effect, why, self.former, self.decision), treatment=self.treatment)
         stays = effect in ("new run", "edited") or (effect in ("never", "waits") and self.treatment == "in place")
-        if stays and self._ran:
+        if stays and self._ran and self.decision.gang.scheduling.schedulable:
             change = replace(change, after=change.before)
         reasons = self.decision.reasons
         return replace(change, code=reasons[0].code if effect in ("never", "waits", "later") and reasons else "")
@@ -184,6 +184,12 @@ class _JobComparison:
     @property
     def _text(self) -> str:
         return "" if self.edit is None else self.edit.text
+
+    @property
+    def _ending(self) -> str:
+        """Return why the live run ends: its owner allows it, or it is of another API group, and is pruned."""
+        is_same = self.former is None or self.former.gang.document.group == self.decision.gang.document.group
+        return f"; its live run ends for the new one{f' ({REPLACE_ANNOTATION})' if is_same else ''}"
 
     def _effect(self) -> tuple[JobEffect, str] | None:
         decision = self.decision
@@ -211,7 +217,7 @@ class _JobComparison:
         former, decision = self.former, self.decision
         why = first_reason(decision)
         if self._ran and self.treatment == "in place":
-            why += "; the pods that run stay"
+            why += "; the pods that run stay" if decision.gang.scheduling.schedulable else "; its pods are stopped"
         if decision.never and (former is None or not (self.could_never or former.never)):
             return "never", why
         if former is None:
@@ -219,8 +225,7 @@ class _JobComparison:
         if former.action == "done":
             return "waits", f"{why}; its former run is over"
         if self._ran:
-            ended = f"; its live run ends for the new one ({REPLACE_ANNOTATION})" if self.treatment == "restart" else ""
-            return "waits", why + ended
+            return "waits", why + (self._ending if self.treatment == "restart" else "")
         if (
             former.start.starts_in is not None
             and decision.start.starts_in is not None
@@ -239,7 +244,7 @@ class _JobComparison:
         if former is None or not former.pods:
             return self._effect_of_start()
         if self.treatment == "restart":
-            return "restarts", f"{self._text}; its live run ends for the new one ({REPLACE_ANNOTATION})"
+            return "restarts", self._text + self._ending
         in_place = f"{self._text}; changed in place{_without_room(former, decision)}" if self.edit else ""
         if former.pods == decision.pods:
             moved = f"it was in queue {former.gang.queue}" if former.gang.queue != decision.gang.queue else ""

@@ -25,10 +25,9 @@ _QUANTITY_FIELDS = re.compile(
 )
 """Fields whose values are quantities, directly or one level below (guarantee.resource)."""
 
-_FIELDS = {
-    name: {kind: re.compile(fields) for kind, fields in rows.items()}
-    for name, rows in tomllib.loads((files("compiler.emit") / "live_changes.toml").read_text("utf-8")).items()
-}
+_TABLES = tomllib.loads((files("compiler.emit") / "live_changes.toml").read_text("utf-8"))
+_DEFAULTS = _TABLES.pop("defaults")
+_FIELDS = {name: {kind: re.compile(fields) for kind, fields in rows.items()} for name, rows in _TABLES.items()}
 """Fields of live objects that are changed in place, and that servers refuse to change, by kinds."""
 _KUBEFLOW_FIELDS = re.compile(
     r"metadata\..*|spec\.(runPolicy|elasticPolicy)(\..*)?|spec\.\w+ReplicaSpecs\.\w+\.replicas"
@@ -85,7 +84,8 @@ def run_change(
     allowed = _FIELDS["in_place"].get(kind, others)
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
     movable = tuple(field for field in fields if field not in fixed)
-    if is_new_run and (fixed or is_update_refused or is_over):
+    stays = all(field.steps[-1] == "schedulingGates" and field.desired is None for field in fixed)  # it was suspended
+    if is_new_run and (not stays or is_update_refused or is_over):
         action, reason = _new_run_action(desired, may_end_live=is_over or not has_started)
         return RunChange(action, movable, fixed, reason)
     if is_over or not fields:
@@ -120,7 +120,7 @@ def refused_fields(fields: Sequence[FieldDifference], kind: str) -> tuple[FieldD
 def written_differences(desired: Object, former: Object) -> tuple[FieldDifference, ...]:
     """Return the fields in which two manifests differ, including removed ones in lists. Fields of others are in
     neither."""
-    places = differing_places(_body(desired), _body(former), _is_same_value)
+    places = differing_places(_body(desired), _body(former), _is_same_written)
     return tuple(FieldDifference(*place) for place in places)
 
 
@@ -197,6 +197,13 @@ def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: Fie
             yield FieldDifference((*path, key), None, live[key])
         else:
             yield from _removed_fields(desired[key], live[key], below, (*path, key))
+
+
+def _is_same_written(desired: Any, former: Any, path: FieldPath) -> bool:
+    """Return whether the server makes the same of two values. None: nothing is written."""
+    default = _DEFAULTS.get(path[-1])
+    one, other = (default if value is None else value for value in (desired, former))
+    return _is_same_value(one, other, path)
 
 
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:

@@ -19,6 +19,14 @@ def test_another_config_map_is_a_change_where_gangplan_writes_both() -> None:
     assert list(behaviour_changes(replace(BEFORE, is_emitted=False), after)) == []
 
 
+def test_another_key_of_the_config_map_has_no_effect_by_itself() -> None:
+    """Seen once: no change was reported."""
+    before, after = (replace(BEFORE, raw_text="", base_path=("data", key)) for key in ("a.conf", "b.conf"))
+    assert list(behaviour_changes(before, after)) == [
+        "key a.conf -> b.conf of the ConfigMap: it has no effect until --scheduler-conf names that one"
+    ]
+
+
 def test_another_source_of_metrics_is_a_change() -> None:
     after = replace(BEFORE, metrics={"address": "http://p", "type": "prometheus"})
     assert list(behaviour_changes(BEFORE, after)) == [

@@ -222,7 +222,7 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
     """A component of Volcano reads the annotation, and the plan does not. With one of the plugin deviceshare, pods may
     wait at their planned nodes. With one of the agent, offline pods are throttled and evicted while others need the
     node. Parts of Ascend's NPUs are divided by templates (vir01, vir02, ...) that the plan does not know; of several
-    NPUs there are none. Fix: remove it, or leave room."""
+    NPUs there are none. Devices of resourceClaims are not counted. Fix: remove it, or leave room."""
     for gang in check_input.jobs:
         for role in gang.roles:
             for (key, value), (severity, meaning) in _UNPLANNED.items():
@@ -245,10 +245,19 @@ def unplanned_device_annotations(check_input: CheckInput) -> Iterator[Finding]:
 
     for gang in check_input.jobs_and_services:
         for role in gang.roles:
-            for key, (meaning, help) in _OF_OTHER_SCHEDULERS.items():
-                if key in role.annotations:
-                    message = f"{key} is not planned: {meaning}"
-                    yield Finding(*annotation_place(gang, role, key), message, help, severity="info")
+            yield from _of_other_schedulers(gang, role)
+            if role.pod.has_unplanned_needs and not check_input.schedulers:  # else GP430 reports it
+                document, path = gang.pod_spec_of(role)
+                if mapping(value_at(document.data, path)).get("resourceClaims"):
+                    message = "devices of its resourceClaims are not planned: Volcano may refuse the planned node"
+                    yield Finding(document, (*path, "resourceClaims"), message, "leave room for them", severity="info")
+
+
+def _of_other_schedulers(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
+    for key, (meaning, help) in _OF_OTHER_SCHEDULERS.items():
+        if key in role.annotations:
+            message = f"{key} is not planned: {meaning}"
+            yield Finding(*annotation_place(gang, role, key), message, help, severity="info")
 
 
 def _cards_by_uuid(check_input: CheckInput, gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:

@@ -5,7 +5,8 @@ They use the nodes that the repository declares, each node empty, so that findin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -15,6 +16,7 @@ from compiler.checks.check import CheckInput, Finding, check
 from compiler.checks.resource_names import misspelt_in_pools, near_resource
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, meant, suggestion
 from compiler.fields.quantity import exact_amount
+from compiler.kinds.common.limit_ranges import LimitRange, admitted_containers, limit_ranges
 from compiler.kubernetes import API_GROUP, DEFAULT_PODS_PER_NODE, HAMI_RESOURCES
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
@@ -25,6 +27,7 @@ from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import TOLERATE_ALL, PodSpec
 from compiler.specs.quotas import has_scopes, limited_amounts
 from compiler.syntax.documents import Document, FieldPath
+from compiler.validation.judge import mapping
 from compiler.volcano.shared_devices import CARD_ANNOTATIONS, without_ascend_memory
 
 
@@ -171,22 +174,28 @@ def _request_path(document: Document, path: FieldPath, resource: str) -> FieldPa
     return min(found, key=lambda at: document.positions[at], default=path)
 
 
+_ALWAYS_THERE = ("cpu", "memory", "pods")
+
+
 @check("GP392", "resource that no node has", "warning", folds=True, on_partial=True)
 def unknown_resources(check_input: CheckInput) -> Iterator[Finding]:
-    """A pod that requests a device which no node offers never starts. It is an error where the name nearly is that of a
-    device of the nodes. Fix: correct the name, or declare the nodes that have it."""
+    """A pod that requests what no node offers never starts. It is an error where the name nearly is that of a device of
+    the nodes. ephemeral-storage, which every real node has, is not planned where none declares it. Fix: correct the
+    name, or declare the nodes that have it."""
     if (nodes := _declared_nodes(check_input)) is None:
         return
-    known = sorted(name for name in nodes.facts.resources | nodes.facts.shared_resources if "/" in name)
+    offered = nodes.facts.resources | nodes.facts.shared_resources
+    known = sorted(name for name in offered if "/" in name)
     of_pools = misspelt_in_pools(check_input).values()  # GP391 reports these at the pool
     for gang, role in (*_roles(check_input), *_unbound_roles(check_input)):
         for name in role.pod.requests:
-            if "/" not in name or name in known or name in of_pools:
+            if name in offered or name in of_pools or name in _ALWAYS_THERE:
                 continue
             document, path = gang.pod_spec_of(role)
             near = near_resource(name, known)
-            severity: Severity | None = "error" if near else None
+            severity: Severity | None = "error" if near else "info" if name == "ephemeral-storage" else None
             help = meant(name, near) if near else f"request what nodes offer: {', '.join(known) or 'no devices'}"
+            help = help if "/" in name else "declare it: capacity of a NodePool"
             if name in HAMI_RESOURCES:
                 help = f"write {HAMI_RESOURCES[name]} for Volcano; HAMi's scheduler reads this one"
             at = _request_path(document, path, name)
@@ -384,9 +393,10 @@ def _highest_tier(check_input: CheckInput, gang: GangSpec) -> int | None:
 @check("GP397", "gang above a ResourceQuota")
 def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
     """The API server creates no pod beyond a ResourceQuota of its namespace. A gang whose least number of pods requests
-    more than `hard` never has them all. Quotas with scopes are not judged. Fix: raise the quota, or lower the
-    minimum."""
+    more than `hard` never has them all. It refuses a container without an amount of cpu or memory that `hard` names.
+    Quotas with scopes are not judged. Fix: raise the quota, or lower the minimum; write the amount."""
     quotas = [document for document in check_input.specs.documents if document.kind == "ResourceQuota"]
+    ranges = limit_ranges(check_input.specs.documents) if quotas else {}
     for gang in check_input.specs.gangs if quotas else ():
         least: dict[str, int] = {}
         for role in gang.roles if gang.scheduling.schedulable else ():
@@ -396,6 +406,7 @@ def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
             spec = document.data.get("spec")
             if (document.namespace or "default") != gang.namespace or not isinstance(spec, dict) or has_scopes(spec):
                 continue
+            yield from _unnamed_amounts(gang, document, ranges)
             for key, name, hard in limited_amounts(spec.get("hard")):
                 if least.get(name, 0) > hard:
                     asked, limit = exact_amount(name, least[name]), exact_amount(name, hard)
@@ -406,3 +417,25 @@ def gangs_above_quota(check_input: CheckInput) -> Iterator[Finding]:
                     yield Finding(
                         gang.document, ("metadata", "name"), message, "raise the quota, or lower the minimum", see
                     )
+
+
+def _unnamed_amounts(gang: GangSpec, quota: Document, ranges: Mapping[str, Sequence[LimitRange]]) -> Iterator[Finding]:
+    """The first container of each role without an amount that the quota limits (Kubernetes,
+    pkg/quota/v1/evaluator/core/pods.go). A warning: the cluster may have a LimitRange with defaults."""
+    limited = [key for key in mapping(quota.data, "spec", "hard") if _NAMED_BY_ALL.fullmatch(key)]
+    for role in gang.roles if limited else ():
+        for container in admitted_containers(gang, role, ranges):
+            limits = (container.resources and container.resources.limits) or {}
+            given = {f"limits.{name}" for name in limits}
+            given |= {f"{word}{name}" for name in container.effective_requests for word in ("", "requests.")}
+            if lacking := [key for key in limited if key not in given]:
+                document, path = gang.pod_spec_of(role)
+                message = f"container {container.name} has no {lacking[0]}, which ResourceQuota {quota.name} limits: "
+                message += "the API server refuses the pod"
+                help = "write it, or a LimitRange with defaults"
+                see = (quota, ("spec", "hard", lacking[0]))
+                yield Finding(document, (*path, "containers"), message, help, see, severity="warning")
+                break
+
+
+_NAMED_BY_ALL = re.compile(r"((requests|limits)\.)?(cpu|memory)")

@@ -86,7 +86,7 @@ def _flag_help(flag: str, plugin: PluginSpec) -> str:
         if near[0] and flag in plugin.flags:
             return f"write {near[0]}: {str(not plugin.flags[flag]).lower()}"
         return f"write {near[0]}: false" if near[0] else "remove it"
-    return suggestion(flag, PLUGIN_FLAGS, "move it under arguments")
+    return suggestion(flag, [*PLUGIN_FLAGS, "arguments"], "move it under arguments")
 
 
 def _keys_at(spec: SchedulerSpec, path: FieldPath) -> list[str]:
@@ -232,6 +232,8 @@ _WEIGHT_OF_RESOURCE = "resources.<resource>"
 
 def _argument_help(given: _GivenArgument) -> str:
     present = _keys_at(given.spec, given.path[:-1])
+    if given.name in PLUGIN_FLAGS and "arguments" in given.path:
+        return "write it next to name: it is a flag"
     own = given.name.removeprefix(f"{given.owner}.")
     if own in given.names and own not in present:
         return meant(given.name, own)

@@ -51,7 +51,7 @@ def lower(
     inputs = lowering_inputs(specs, state, dates or {})
     observed, gangs = inputs.observed, inputs.gangs
     slot_groups = slot_groups_of(observed.nodes, inputs.pods(), specs.scheduler)
-    names = resource_names(gangs, specs.queues, (*slot_groups.slot_resources, *resources))
+    names = resource_names(gangs, specs.queues, observed.nodes, (*slot_groups.slot_resources, *resources))
     queues, queue_specs = lower_queues(specs, observed, names)
     classes = node_classes(inputs, slot_groups)
     nodes, holders = lower_nodes(inputs, classes, slot_groups, names)

@@ -11,21 +11,24 @@ from compiler.specs.pod_spec import Amounts
 from compiler.specs.queue_spec import QueueSpec
 from solver.problem import MAX_AMOUNT, Limits, Vector
 
+EPHEMERAL_STORAGE = "ephemeral-storage"
 LEADING_RESOURCES = ("cpu", "memory")
 """First in the order of resources; the others follow by name."""
 
 
 def resource_names(
-    gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], extra: Iterable[str] = ()
+    gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], nodes: Iterable[NodeSpec], extra: Iterable[str] = ()
 ) -> tuple[str, ...]:
     """Return the resources that a gang requests or a queue limits, and `extra`. Others would only make equal nodes
-    differ."""
+    differ. Each real node has ephemeral-storage, so it is unknown, and not counted, where none of `nodes` names it."""
     named: set[str] = set(extra)
     for gang in gangs:
         for role in gang.roles:
             named |= role.pod.requests.keys()
     for queue in queues:
         named |= queue.guarantee.keys() | queue.deserved.keys() | queue.capability.keys()
+    if not any(EPHEMERAL_STORAGE in node.allocatable for node in nodes):
+        named.discard(EPHEMERAL_STORAGE)
     return tuple(sorted(named, key=lambda name: (name not in LEADING_RESOURCES, name)))
 
 

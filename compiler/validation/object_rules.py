@@ -113,8 +113,10 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
             and not name.startswith(("hugepages-", "requests.hugepages"))
         ):
             judge.contradiction(at, f"{name} is not a resource of a quota", "devices are like requests.nvidia.com/gpu")
-        elif "/" in name and not name.startswith(("requests.", "limits.", "count/")) and ".storageclass." not in name:
-            judge.contradiction(at, "a quota does not count it under this name", f"write requests.{name}")
+        elif "/" in name and not name.startswith(("requests.", "count/")) and ".storageclass." not in name:
+            judge.contradiction(
+                at, "a quota does not count it under this name", f"write requests.{name.removeprefix('limits.')}"
+            )
         try:
             if parse_quantity(value).denominator != 1 and name in ("pods", "services", "secrets", "configmaps"):
                 judge.contradiction(at, "it is counted in whole numbers", "write a whole number")

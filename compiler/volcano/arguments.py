@@ -112,7 +112,7 @@ def moved_argument(owner: str, name: str) -> tuple[str, str] | None:
     named = [(other.name, argument.name) for other in others for argument in other.arguments]
     same = [pair for pair in named if pair[1] == name]
     alike = [pair for pair in named if pair[1].partition(".")[2] == rest] if rest else []
-    found = list(dict.fromkeys([*same, *alike]))
+    found = list(dict.fromkeys(same or alike))
     return found[0] if len(found) == 1 else None
 
 

@@ -168,9 +168,11 @@ def _requested_amounts(problem: Problem, held: Collection[int]) -> dict[int, dic
 def _is_refused(problem: Problem, gang: Gang, totals: Sequence[int]) -> bool:
     """Return whether the gang's minimum is more than its queue's real capability, whichever pods make it up."""
     for r in _counted_resources(problem):
-        cheapest = sorted(role.request[r] for role in gang.roles for _ in range(role.replicas - role.minimum))
         spare = max(0, gang.minimum - sum(role.minimum for role in gang.roles))
-        least = sum(role.minimum * role.request[r] for role in gang.roles) + sum(cheapest[:spare])
+        least = sum(role.minimum * role.request[r] for role in gang.roles)
+        for request, others in sorted((role.request[r], role.replicas - role.minimum) for role in gang.roles):
+            least += request * min(spare, others)
+            spare -= min(spare, others)
         if least > _flat_limit(problem, gang.queue, r, totals[r]):
             return True
     return False

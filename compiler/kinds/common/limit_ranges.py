@@ -21,6 +21,7 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at
 
 Amounts = Mapping[str, Fraction]
+_CONTAINERS = ("containers", "init_containers")
 
 
 class Limits(LenientModel):
@@ -96,10 +97,17 @@ def with_default_requests(gang: GangSpec, ranges: Mapping[str, Sequence[LimitRan
 def _with_requests(gang: GangSpec, role: RoleSpec, rows: Sequence[Limits]) -> RoleSpec:
     if (pod := written_pod(gang, role)) is None:
         return role
-    given = {
-        key: [_with_defaults(one, rows) for one in getattr(pod, key) or ()] for key in ("containers", "init_containers")
-    }
+    given = {key: [_with_defaults(one, rows) for one in getattr(pod, key) or ()] for key in _CONTAINERS}
     return with_written_requests(role, pod, pod.model_copy(update=given))
+
+
+def admitted_containers(
+    gang: GangSpec, role: RoleSpec, ranges: Mapping[str, Sequence[LimitRange]]
+) -> Iterator[pods.Container]:
+    """Yield the containers of a role's pod with the defaults of its namespace; none where its template is nowhere."""
+    rows, pod = [row for each in ranges.get(gang.namespace, ()) for row in each.of_containers], written_pod(gang, role)
+    for key in _CONTAINERS if pod is not None else ():
+        yield from (_with_defaults(one, rows) for one in getattr(pod, key) or ())
 
 
 def with_written_requests(role: RoleSpec, written: pods.PodSpecModel, admitted: pods.PodSpecModel) -> RoleSpec:

@@ -171,8 +171,9 @@ class _JobComparison:
             return None
         effect, why = found
         change = replace(_job_change(effect, why, self.former, self.decision), treatment=self.treatment)
-        stays = effect in ("new run", "edited") or (effect in ("never", "waits") and self.treatment == "in place")
-        if stays and self._ran and self.decision.gang.scheduling.schedulable:
+        in_place = self.treatment == "in place" and self.decision.gang.scheduling.schedulable
+        stays = effect in ("new run", "edited") or (effect in ("never", "waits") and in_place)
+        if stays and self._ran:
             change = replace(change, after=change.before)
         reasons = self.decision.reasons
         return replace(change, code=reasons[0].code if effect in ("never", "waits", "later") and reasons else "")

@@ -11,7 +11,7 @@ from solver import repairs
 from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.precedence import least_free_priority
-from solver.diagnosis.search import Section, cheapest_worlds
+from solver.diagnosis.search import Section, alone, cheapest_worlds
 from solver.diagnosis.world import Family, World, has_pod_rules
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.plan import Reservation
@@ -23,8 +23,8 @@ from solver.timeline.reservation import ends_in_time
 def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> tuple[repairs.Repair, ...]:
     """Return the repairs of a single fact of order or time, each one change."""
     turn = Turn(diagnosis, GangDiagnosis.of(diagnosis.state, j))
-    families = [family for family in _families(turn, facts) if family.steps]
-    section = Section(len(families), len(families), lambda: ((family,) for family in families))
+    most = diagnosis.state.options.budget.repairs
+    section = Section(most, most, lambda: alone(_families(turn, facts)))
     found = cheapest_worlds(turn.case, turn.case.current_world, [section], lambda _: True)
     return tuple(change for w in found for change in w.changes)
 

@@ -23,7 +23,6 @@ def ends_of_gangs(case: GangDiagnosis) -> list[Family[Any]]:
     found: list[Family[Any]] = [
         Family(EndOfGangs, range(1, len(order) + 1), partial(_end_first, case, order), kind="ends", finish=finish)
         for order, finish in prefixes
-        if order
     ]
     return [*found, Family(EndOfPods, [()], _end_pods, kind="ends")]
 

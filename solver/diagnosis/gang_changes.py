@@ -28,7 +28,7 @@ def families_with_all_pods(case: GangDiagnosis, w: World) -> list[Family[Any]]:
     for i, part in enumerate(gang.subgroups):
         sizes = _smaller_sizes(part.size) if part.topology.is_hard else []
         found.append(Family(repairs.SmallerSubgroups, sizes, partial(_set_subgroup_size, i), kind=("size", i)))
-    return [family for family in found if family.steps]
+    return found
 
 
 def _restart(w: World, _: object) -> World:
@@ -97,7 +97,7 @@ def fewer_pods(w: World) -> list[Family[int]]:
     for role, need in reversed(tuple(enumerate(needs))):
         counts, make = _replica_counts(role, need, gang), partial(_set_replicas, role)
         found.insert(0, Family(repairs.FewerPods, counts, make, kind=("pods", role)))
-    return [family for family in found if family.steps]
+    return found
 
 
 def _replica_counts(role: int, need: int, gang: Gang) -> range:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +24,11 @@ class Section:
     enough: int
     most: int
     sets: Callable[[], Iterable[ChangeSet]]
+
+
+def alone(families: Iterable[Family[Any]]) -> Iterator[ChangeSet]:
+    """Yield each change that can be made at all as a set of its own."""
+    return ((family,) for family in families if family.steps)
 
 
 def cheapest_worlds(

@@ -5,7 +5,7 @@ A new kind of change is one more `Family` here, and its repair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations, product
@@ -25,7 +25,7 @@ from solver.diagnosis.gang_changes import (
 from solver.diagnosis.precedence import evicting_priorities, higher_priorities, larger_entitlement
 from solver.diagnosis.queue_obstacles import higher_group_limits, open_node_groups, queue_changes
 from solver.diagnosis.rivals import others_may_start_instead
-from solver.diagnosis.search import ChangeSet, Section, cheapest_worlds
+from solver.diagnosis.search import ChangeSet, Section, alone, cheapest_worlds
 from solver.diagnosis.world import Family, World
 from solver.facts import (
     Borrowing,
@@ -52,10 +52,10 @@ def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ..
     fits_nowhere = any(isinstance(fact, PODS_FIT_NOWHERE) and fact.never for fact in facts)
     changes = cache(lambda: JointChanges.of(case, start))
     sections = [
-        Section(budget.repairs, budget.repairs, lambda: ((family,) for family in _single_changes(case, start, facts))),
+        Section(budget.repairs, budget.repairs, lambda: alone(_single_changes(case, start, facts))),
         # Where its pods fit on no node, other pods or nodes are needed in any case, and what else is in the way.
         Section(int(fits_nowhere), enough, lambda: changes().together()),
-        Section(enough, enough, lambda: ((family,) for family in more_nodes(case, start))),
+        Section(enough, enough, lambda: alone(more_nodes(case, start))),
         Section(enough, enough + 1, lambda: changes().pairs()),
         Section(enough if is_never else 1, enough, lambda: changes().later_pairs()),
         Section(int(is_never), 1, lambda: changes().together()),
@@ -72,19 +72,15 @@ def _single_changes(case: GangDiagnosis, start: World, facts: Sequence[Fact]) ->
     if not any(fact.never for fact in facts):
         yield from ends_of_gangs(case)
     yield from fewer_pods(start)
-    yield from _present([higher_priorities(case), evicting_priorities(case)])
-    yield from _present(larger_entitlement(case, start, fact) for fact in facts if isinstance(fact, Borrowing))
-    yield from _present([queue_changes(case, start)])
-    yield from _present(larger_entitlement(case, start, fact) for fact in facts if isinstance(fact, ShareLimit))
+    yield from (higher_priorities(case), evicting_priorities(case))
+    yield from (larger_entitlement(case, start, fact) for fact in facts if isinstance(fact, Borrowing))
+    yield queue_changes(case, start)
+    yield from (larger_entitlement(case, start, fact) for fact in facts if isinstance(fact, ShareLimit))
     yield from open_node_groups(case)
-    yield from _present(higher_group_limits(case, start))
+    yield from higher_group_limits(case, start)
     roles = range(len(start.gang.roles))
-    yield from _present(smaller_request(case, role, start) for role in roles)
-    yield from _present(more_node_kinds(case, role, start) for role in roles)
-
-
-def _present(families: Iterable[Family[Any]]) -> Iterator[Family[Any]]:
-    return (family for family in families if family.steps)
+    yield from (smaller_request(case, role, start) for role in roles)
+    yield from (more_node_kinds(case, role, start) for role in roles)
 
 
 @dataclass(frozen=True)
@@ -101,12 +97,16 @@ class JointChanges:
 
     @classmethod
     def of(cls, case: GangDiagnosis, start: World) -> JointChanges:
-        kinds = _present(more_node_kinds(case, role, start) for role in range(len(start.gang.roles)))
-        pods = [*kinds, Family(SmallerPods, [()], lambda w, _: with_fitting_requests(case, w))]
-        places, numbers = families_with_all_pods(case, start), fewer_pods(start)
-        priorities = [*_present([higher_priorities(case)])]
-        other = [*more_nodes(case, start)[:1], *_present([queue_changes(case, start)])]
-        return cls(pods, places, numbers, ends_of_gangs(case), priorities, other)
+        kinds = (more_node_kinds(case, role, start) for role in range(len(start.gang.roles)))
+        lists: Sequence[Sequence[Family[Any]]] = (
+            [*kinds, Family(SmallerPods, [()], lambda w, _: with_fitting_requests(case, w))],
+            families_with_all_pods(case, start),
+            fewer_pods(start),
+            ends_of_gangs(case),
+            [higher_priorities(case)],
+            [*more_nodes(case, start)[:1], queue_changes(case, start)],
+        )
+        return cls(*(tuple(family for family in each if family.steps) for each in lists))
 
     def together(self) -> Iterator[ChangeSet]:
         """Yield all changes at once, with all pods or with fewer, after the soonest ends, else the fewest, else all."""

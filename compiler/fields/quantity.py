@@ -11,11 +11,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from compiler.diagnostics.diagnostic import declare_rule, to_write
 from compiler.kubernetes import COLOCATED_MEMORY
-from solver.problem import SlotRequest
+
+if TYPE_CHECKING:
+    from solver.problem import SlotRequest
 
 NOT_A_QUANTITY = declare_rule("GP207", "error")
 NEGATIVE_QUANTITY = declare_rule("GP208", "error")

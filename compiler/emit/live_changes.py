@@ -88,7 +88,7 @@ def run_change(
     if is_new_run and (not stays or is_update_refused or is_over):
         action, reason = _new_run_action(desired, may_end_live=is_over or not has_started)
         return RunChange(action, movable, fixed, reason)
-    if is_over or not fields:
+    if is_over or (stays and not movable):
         return RunChange("none")
     if not movable:
         names = short_list([field.path_text for field in fixed])

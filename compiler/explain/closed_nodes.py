@@ -14,6 +14,7 @@ from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.edits import FieldEdit
+from compiler.syntax.paths import value_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,12 @@ class ClosedNodes:
         found = list[FieldEdit]()
         for condition in unmet:
             value = node.labels.get(condition.label)
-            if not condition.in_selector or is_open or value is None:
+            place = (*base, "nodeSelector", condition.label) if condition.in_selector and not is_open else None
+            if condition.values and not condition.in_selector:
+                place = _end_of_values(condition, document, base)
+            if value is None or place is None:
                 return []
-            found.append(FieldEdit(document, (*base, "nodeSelector", condition.label), value))
+            found.append(FieldEdit(document, place, value))
         tolerations = [_toleration(taint) for taint in untolerated_taints(node, pod)]
         place = (*base, "tolerations")
         if place not in document.positions:
@@ -210,6 +214,16 @@ def _label_edit(condition: Condition, node: NodeSpec, is_open: bool) -> str:
         return f"nodeSelector {condition.label}: {value}"
     place = "nodeAffinity instead of nodeSelector" if condition.in_selector else "nodeAffinity"
     return f"{place} {condition.label} in ({', '.join((*condition.values, value))})"
+
+
+def _end_of_values(condition: Condition, document: Document, base: FieldPath) -> FieldPath | None:
+    """Return the place for one more value in the condition's row of the only term of a node affinity."""
+    terms = (*base, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    rows = value_at(document.data, (*terms, 0, "matchExpressions"))  # None where an annotation asks for the nodes
+    for number, row in enumerate(rows or ()):
+        if (row["key"], row["operator"], tuple(row.get("values") or ())) == (condition.label, "In", condition.values):
+            return (*terms, 0, "matchExpressions", number, "values", len(condition.values))
+    return None
 
 
 def _term_edit(condition: Condition, node: NodeSpec) -> str:

@@ -105,3 +105,14 @@ def test_a_taint_that_kubernetes_takes_off_again_is_no_reason_for_ever(
     assert f"there would be room with n-1, {absence} for now" in text
     assert "GR112" not in text
     assert how in explained(tmp_path, JOB, nodes, "--patch").stderr
+
+
+@pytest.mark.parametrize(("operator", "value", "is_patched"), [("In", "a100", True), ("NotIn", "h100", False)])
+def test_a_node_affinity_gets_one_more_value(tmp_path: Path, operator: str, value: str, is_patched: bool) -> None:
+    row = f"{{key: gpu, operator: {operator}, values: [{value}]}}"
+    terms = f"{{nodeSelectorTerms: [{{matchExpressions: [{row}]}}]}}"
+    affinity = f"affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: {terms}}}}}, containers:"
+    nodes = [node(name, {"cpu": "8", "pods": "110"}, labels={"gpu": "h100"}) for name in ("n-0", "n-1")]
+    done = explained(tmp_path, JOB.replace("containers:", affinity, 1), nodes, "--patch", "--repair", "GR112")
+    assert ("values: [a100, h100]" in done.stdout) == is_patched
+    assert ("no patch for" in done.stderr) != is_patched

@@ -49,6 +49,8 @@ def test_gates_leave_no_template_of_a_live_job_and_are_never_added_to_one(desire
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}}
     fields = (FieldDifference(("spec", "suspend"), True, None), FieldDifference(GATES, desired, ["x"]))
     assert run_change(job, fields, is_new_run=True, is_over=False, has_started=False).action == action
+    later = run_change(job, fields[1:], is_new_run=False, is_over=False, has_started=False).action
+    assert later == ("none" if desired is None else "forbidden")
 
 
 def test_a_job_of_another_api_group_under_the_same_name_is_another_object() -> None:

@@ -10,6 +10,10 @@ from types import MappingProxyType
 
 import pytest
 
+from tests.builders.beside import beside
+
+CASES = beside(__file__)
+
 ROOT = Path(__file__).parents[2]
 MOST_LINES, MOST_LINES_OF_A_PACKAGE, MOST_FIELDS = 500, 100, 19
 LISTS = ("Budget", "GangEntry", "MessageEntry")
@@ -189,17 +193,7 @@ def test_a_comprehension_has_one_loop_and_one_condition_or_two_loops_alone(trees
     assert found == []
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("[x for x in y if x]", []),
-        ("[x for x in y if x and z]", [1]),
-        ("[x for x in y if x if z]", [1]),
-        ("[x for y in z for x in y]", []),
-        ("{x for y in z for x in y if x}", [1]),
-        ("{x: w for w in v for y in w for x in y}", [1]),
-    ],
-)
+@pytest.mark.parametrize(("text", "lines"), CASES["conditions and loops are counted"])
 def test_conditions_and_loops_are_counted(text: str, lines: list[int]) -> None:
     assert list(crowded_comprehensions(ast.parse(text))) == lines
 
@@ -208,23 +202,7 @@ def test_no_object_is_changed_from_outside_of_its_class(trees: Trees) -> None:
     assert list(changes_from_outside({file: tree for folder in PRODUCT for file, tree in trees[folder].items()})) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "lines"),
-    [
-        ("def f(b): b.level = 1", ["x:4"]),
-        ("def f(b): b.level, n = 1, 2", ["x:4"]),
-        ("def f(b): b.level += 1", ["x:4"]),
-        ("def f(a): del a.b.level", ["x:4"]),
-        ("def f(b): b.names.append(1)", ["x:4"]),
-        ("def f(b): b.names[0] = 1", ["x:4"]),
-        ("def f(b):\n  n = b.names\n  n.append(1)", ["x:5"]),
-        ("def f(b):\n  n = b.level\n  n = n + 1", []),
-        ("def f(b): b.level.add(1)", []),
-        ("def f(b): b.other = 1", []),
-        ("def f(b): b.raise_level()", []),
-        ("class C(Box):\n  level: int\n  def f(self, other): other.level = self.level", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "lines"), CASES["changes from outside are seen"])
 def test_changes_from_outside_are_seen(text: str, lines: list[str]) -> None:
     box = "class Box:\n  level: int\n  names: list[str]\n"
     assert list(changes_from_outside({"x": ast.parse(box + text)})) == lines
@@ -280,16 +258,7 @@ def test_no_module_remembers_anything(trees: Trees, folder: str) -> None:
     assert found <= {*REGISTRIES, *WORKERS_OWN}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "KNOWN = {}\ndef f(x):\n  KNOWN[x] = 1",
-        "KNOWN: dict[int, int] = {}\ndef f(x):\n  KNOWN.setdefault(x, {})[x] = 1",
-        "KNOWN = 0\ndef f():\n  global KNOWN\n  KNOWN += 1",
-        "KNOWN = ContextVar('limit')",
-        "@cache\ndef KNOWN(gang: Gang) -> int: ...",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["what modules remember is seen"])
 def test_what_modules_remember_is_seen(text: str) -> None:
     assert set(memories(ast.parse(text))) == {"KNOWN"}
 

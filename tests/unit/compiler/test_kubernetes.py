@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from compiler.kubernetes import KNOWN_ANNOTATIONS, assigned_node, final_phase, is_gated
+from tests.builders.beside import beside
+
+CASES = beside(__file__)
 
 ROOT = Path(__file__).parents[3]
 NAME = re.compile(
@@ -41,24 +44,7 @@ def test_known_annotations_are_sorted_as_the_help_lists_them() -> None:
     assert list(KNOWN_ANNOTATIONS) == sorted(KNOWN_ANNOTATIONS)
 
 
-@pytest.mark.parametrize(
-    ("status", "phase"),
-    [
-        (None, None),
-        ("Completed", None),
-        ({"conditions": "none"}, None),
-        ({"conditions": ["none", None]}, None),
-        ({"state": {"phase": "Succeed"}, "conditions": {"a-step": {"phase": "Completed"}}}, None),
-        ({"state": {"phase": "Running"}}, None),
-        ({"state": {"phase": "Aborted"}}, None),
-        ({"state": {"phase": "Terminated"}}, "Terminated"),
-        ({"phase": "Completed"}, "Completed"),
-        ({"conditions": [{"type": "Complete", "status": "True"}]}, "Completed"),
-        ({"conditions": [{"type": "Succeeded", "status": "True"}]}, "Completed"),
-        ({"conditions": [{"type": "Failed", "status": "True"}]}, "Failed"),
-        ({"conditions": [{"type": "Failed", "status": "False"}]}, None),
-    ],
-)
+@pytest.mark.parametrize(("status", "phase"), CASES["final phase"])
 def test_final_phase(status: Any, phase: str | None) -> None:
     assert final_phase({"metadata": {"name": "job"}, "status": status}) == phase
 

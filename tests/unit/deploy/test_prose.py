@@ -15,18 +15,12 @@ from deploy.prose import (
     _documentation,
     _long_sentences,
 )
+from tests.builders.beside import beside
+
+CASES = beside(__file__)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("the clone is packed anew", 1),
-        ("# Mend it: whoever made it", 2),
-        ('{"mended": []}', 0),
-        ("the clone is packed again", 0),
-        ("it fits beside the others; keep.place_beside_kept", 1),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), CASES["banned words are named with what to write"])
 def test_banned_words_are_named_with_what_to_write(text: str, found: int) -> None:
     assert len(list(_banned_words("a.py", text))) == found
 
@@ -43,32 +37,12 @@ def test_texts_of_users_have_further_banned_words(text: str, found: int) -> None
     assert len(list(_banned_words("a.md", text, BANNED_IN_TEXTS))) == found
 
 
-@pytest.mark.parametrize(
-    ("docstring", "found"),
-    [
-        ("Return the pods by node.", 0),
-        ("return the pods by node.", 1),
-        ("Return the pods by node", 1),
-        ("node: the node of the pods.", 0),
-        ("path -> blob.", 0),
-        ("gangplan reads it.", 0),
-        ("What the node holds.", 1),
-    ],
-)
+@pytest.mark.parametrize(("docstring", "found"), CASES["docstrings begin with a capital and end with a full stop"])
 def test_docstrings_begin_with_a_capital_and_end_with_a_full_stop(docstring: str, found: int) -> None:
     assert len(list(_docstring_problems("a.py", ast.parse(f'"""{docstring}"""')))) == found
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("x = 1  # what the server says", ["a.py:1"]),
-        ('def f():\n    """Return it.\n\n    It goes on, as the plan told."""', ["a.py:4", "a.py:4"]),
-        ('limit = 1\n"""The limit stands."""', ["a.py:2"]),
-        ('said = {"told": "it says so"}\nprint("""\ntold\n""")', []),
-        ('"""told: the start, which stands for one."""', []),
-    ],
-)
+@pytest.mark.parametrize(("code", "found"), CASES["docstrings and comments have banned words that other code may have"])
 def test_docstrings_and_comments_have_banned_words_that_other_code_may_have(code: str, found: list[str]) -> None:
     problems = _banned_words("a.py", _documentation(code), BANNED_IN_DOCSTRINGS)
     assert [problem.split(": ")[0] for problem in problems] == found

@@ -12,7 +12,10 @@ from compiler.specs.cluster_spec import PluginSpec
 from compiler.specs.queue_spec import NodeGroupAffinity
 from compiler.syntax.documents import Document
 from compiler.volcano.node_groups import group_limits, has_readable_limits, may_use
+from tests.builders.beside import beside
 from tests.builders.specs import queue
+
+CASES = beside(__file__)
 
 STRICT = PluginSpec("nodegroup", {}, {})
 LAX = PluginSpec("nodegroup", {"strict": False}, {})
@@ -47,24 +50,7 @@ def test_an_empty_label_is_a_group_of_that_name() -> None:
     assert not may_use(LAX, NodeGroupAffinity(("",)), None)
 
 
-@pytest.mark.parametrize(
-    ("text", "limits"),
-    [
-        ("", {}),
-        ("null", {}),
-        ("{}", {}),
-        ('{"a": null}', {"a": {}}),
-        ('{"a": {"cpu": null, "nvidia.com/gpu": 4}}', {"a": {"cpu": 0, "nvidia.com/gpu": 4}}),
-        ('{"a": {"cpu": 0.5, "memory": " 1Ki "}}', {"a": {"cpu": 500, "memory": 1024}}),
-        ("a: 8", None),
-        ("[]", None),
-        ("false", None),
-        ('{"a": "8"}', None),
-        ('{"a": {"cpu": true}}', None),
-        ('{"a": {"cpu": "4 cores"}}', None),
-        ('{"a": {"cpu": NaN}}', None),
-    ],
-)
+@pytest.mark.parametrize(("text", "limits"), CASES["limits of groups are read as go reads json"])
 def test_limits_of_groups_are_read_as_go_reads_json(text: str, limits: dict[str, Any] | None) -> None:
     data = {"metadata": {"name": "q", "annotations": {NODE_GROUP_LIMITS_ANNOTATION: text}}}
     limited = replace(queue("q"), document=Document("q.yaml", 1, "", data, {}))

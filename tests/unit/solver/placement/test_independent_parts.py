@@ -21,72 +21,22 @@ from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
 from solver.verify import verify
+from tests.builders.beside import beside
+from tests.builders.described import world_of
 from tests.builders.models import sets_of
-from tests.builders.problems import gang, nodes, pod_rule, problem, role
+from tests.builders.problems import gang, nodes, problem, role
 
 TREE = {"s0": (1, "a"), "s1": (1, "a"), "a": (2, None), "s2": (1, "b"), "s3": (1, "b"), "b": (2, None)}
 
 
-def split(world: Problem) -> list[list[str]]:
-    return [
-        [world.gangs[j].name for j in part]
-        for part in independent_groups(sets_of(world), tuple(range(len(world.gangs))))
-    ]
+CASES = beside(__file__)
 
 
-def test_gangs_for_different_kinds_of_nodes_are_parts() -> None:
-    world = problem(
-        nodes(2, leaf="s0", node_class=0, gpu=8),
-        nodes(2, leaf="s1", node_class=1, gpu=8),
-        gang("x", role(1, node_classes=[0], gpu=8)),
-        gang("y", role(1, node_classes=[1], gpu=8)),
-        gang("z", role(2, node_classes=[0], gpu=8)),
-        hypernodes=TREE,
-    )
-    assert split(world) == [["x", "z"], ["y"]]
-
-
-@pytest.mark.parametrize(
-    "between",
-    [
-        [nodes(1, leaf="s0", node_class=1, gpu=8)],
-        [gang("both", role(1, node_classes=[0, 1], gpu=8))],
-        [gang("roles", role(1, node_classes=[0], gpu=8), role(1, node_classes=[1], gpu=8))],
-    ],
-    ids=["a leaf with both kinds", "a gang open to both", "a gang with a role on each"],
-)
-def test_what_hangs_together_is_one_part(between: list[object]) -> None:
-    world = problem(
-        nodes(2, leaf="s0", node_class=0, gpu=8),
-        nodes(2, leaf="s1", node_class=1, gpu=8),
-        gang("x", role(1, node_classes=[0], gpu=8)),
-        gang("y", role(1, node_classes=[1], gpu=8)),
-        *between,  # type: ignore[arg-type]
-        hypernodes=TREE,
-    )
-    assert len(split(world)) == 1
-
-
-def test_nodes_outside_the_topology_join_nothing() -> None:
-    world = problem(
-        nodes(2, node_class=0, gpu=8),
-        nodes(2, node_class=1, gpu=8),
-        gang("x", role(1, node_classes=[0], gpu=8)),
-        gang("y", role(1, node_classes=[1], gpu=8)),
-    )
-    assert split(world) == [["x"], ["y"]]
-
-
-def test_gangs_under_one_pod_rule_are_one_independent_part() -> None:
-    world = problem(
-        nodes(2, leaf="s0", node_class=0, gpu=8),
-        nodes(2, leaf="s1", node_class=1, gpu=8),
-        gang("x", role(1, node_classes=[0], owned_rules=[0], gpu=8)),
-        gang("y", role(1, node_classes=[1], selecting_rules=[0], gpu=8)),
-        hypernodes=TREE,
-        pod_rules=(pod_rule("anti-affinity", [0, 0, 0, 0]),),
-    )
-    assert split(world) == [["x", "y"]]
+@pytest.mark.parametrize("case", CASES)
+def test_gangs_that_cannot_meet_are_parts(case: str) -> None:
+    world = world_of(**{key: said for key, said in CASES[case].items() if key != "parts"})
+    parts = independent_groups(sets_of(world), tuple(range(len(world.gangs))))
+    assert [[world.gangs[j].name for j in part] for part in parts] == CASES[case]["parts"]
 
 
 def halves(waiting: int = 0) -> Problem:

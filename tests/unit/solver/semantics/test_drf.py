@@ -8,8 +8,18 @@ import pytest
 
 from solver.problem import Policy
 from solver.semantics.hierarchical_drf import entitlements
+from tests.builders.beside import beside
 from tests.builders.plans import proven_plan, started_per_queue
 from tests.builders.problems import gang, nodes, one_pod_gangs, problem, queue, role
+from tests.builders.stories import assert_story
+
+STORIES = beside(__file__)
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_story(story: str) -> None:
+    assert_story(STORIES[story])
+
 
 CAPACITY, DRF_TREE = Policy(capacity=True), Policy(drf=True, drf_hierarchy=True)
 
@@ -67,19 +77,6 @@ def test_hierarchical_drf(sentence: str) -> None:
     assert started_per_queue(problem(nodes(1, gpu=16), *queues, *gangs, policy=DRF_TREE)) == expected
 
 
-def test_drf_lets_the_gangs_of_a_queue_take_turns() -> None:
-    """8 GPUs, two elastic gangs: by age the older takes all that is left, by drf each comes to 4."""
-    world = problem(nodes(1, gpu=8), gang("old", role(8, minimum=1, gpu=1)), gang("new", role(8, minimum=1, gpu=1)))
-
-    def sizes(policy: Policy) -> list[int]:
-        return [
-            sum(place.pods for place in decision.placements)
-            for decision in proven_plan(replace(world, policy=policy)).decisions
-        ]
-
-    assert (sizes(Policy()), sizes(Policy(drf=True))) == ([7, 1], [4, 4])
-
-
 def test_the_number_of_pods_counts_in_a_dominant_share() -> None:
     """Of 16 CPUs and 8 pods a's pods take 1/16 and 1/8, b's 1/8 and 1/8: all of them 1/8, and each gets 4 of the 8. By
     CPUs alone it were 5 and 3.
@@ -98,24 +95,3 @@ def test_the_number_of_pods_counts_in_a_dominant_share() -> None:
     assert started_per_queue(two) == started_per_queue(replace(two, policy=Policy(drf=True))) == [4, 4]
     one = problem(nodes(1, cpu=16, pods=8), gang("thin", thin), gang("thick", thick), policy=Policy(drf=True))
     assert [sum(place.pods for place in decision.placements) for decision in proven_plan(one).decisions] == [4, 4]
-
-
-def test_capacity_measures_by_pods_where_they_are_deserved_beside_something_else() -> None:
-    """6 GPUs; of 4 deserved GPUs and 2 deserved pods a has all with its second pod, b of 4 GPUs with its fourth.
-    Deserved pods alone are nothing."""
-    gangs = [*one_pod_gangs(6, "a", gpu=1, pods=1), *one_pod_gangs(6, "b", gpu=1, pods=1)]
-    deserves = {"both": {"gpu": 4, "pods": 2}, "GPUs": {"gpu": 4}, "pods": {"pods": 2}}
-    found = {
-        name: started_per_queue(
-            problem(
-                nodes(1, gpu=6, pods=9),
-                queue("a", deserved=amounts),
-                queue("b", deserved={"gpu": 4}),
-                *gangs,
-                policy=CAPACITY,
-            )
-        )
-        for name, amounts in deserves.items()
-    }
-    # Pods alone: 1 + 1/6 and 5/4, the smaller of which is larger than that of 1 + 2/6 and 4/4.
-    assert found == {"both": [2, 4], "GPUs": [3, 3], "pods": [1, 5]}

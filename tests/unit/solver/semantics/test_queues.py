@@ -6,18 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from solver.facts import ClosedQueue, Fact, GuaranteeReserve, ShareLimit
+from solver.facts import Fact, ShareLimit
 from solver.problem import Policy, Problem
 from solver.semantics.entitlements import capacity_deserved, water_filled_shares
 from solver.semantics.queues import real_capability
 from tests.builders.beside import beside
 from tests.builders.described import queues_of
 from tests.builders.plans import proven_plan, started_per_queue
-from tests.builders.problems import gang, nodes, one_pod_gangs, problem, queue, role, running_pods, with_fields
+from tests.builders.problems import gang, nodes, one_pod_gangs, problem, queue, role, with_fields
+from tests.builders.stories import assert_story
 
 PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
 TREE = Policy(capacity=True, capacity_hierarchy=True)
 CASES = beside(__file__)
+
+
+@pytest.mark.parametrize("story", CASES["stories"])
+def test_story(story: str) -> None:
+    assert_story(CASES["stories"][story])
 
 
 def facts(world: Problem, name: str) -> tuple[Fact, ...]:
@@ -74,37 +80,6 @@ def test_proportion_lets_no_queue_exceed_its_share_even_beside_free_nodes() -> N
     )
 
 
-def test_a_share_that_is_the_whole_cluster_is_never_blamed() -> None:
-    world = problem(nodes(4, gpu=1), gang("a", role(3, gpu=1)), gang("b", role(3, gpu=1)), policy=PROPORTION)
-    assert [fact.code for fact in facts(world, "b")] == ["GW105"]
-
-
-def test_what_a_queue_holds_above_its_share_stays_and_nothing_comes_to_it() -> None:
-    holder = gang("holder", role(8, gpu=1), queue="a", running=(running_pods(0, 0, 8),))
-    world = problem(
-        nodes(1, gpu=12),
-        queue("a"),
-        queue("b"),
-        holder,
-        *one_pod_gangs(4, "a"),
-        *one_pod_gangs(8, "b"),
-        policy=PROPORTION,
-    )
-    assert started_per_queue(world) == [0, 4]
-
-
-def test_growth_ends_at_the_share() -> None:
-    world = problem(
-        nodes(1, gpu=12),
-        queue("a"),
-        queue("b"),
-        gang("a", role(12, minimum=1, gpu=1), queue="a"),
-        *one_pod_gangs(9, "b"),
-        policy=PROPORTION,
-    )
-    assert sum(p.pods for p in proven_plan(world).decisions[0].placements) == 6
-
-
 # --- capacity: limits
 
 
@@ -129,16 +104,6 @@ def test_deserved_lies_between_guarantee_and_real_capability() -> None:
     ]
 
 
-def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:
-    """total 12 - (4 + 4) = 4 for others, where the tree alone would leave them 8."""
-    tree = (queue("top", guarantee={"gpu": 4}), queue("heir", "top", guarantee={"gpu": 4}), queue("b"))
-    world = problem(nodes(12, gpu=1), *tree, gang("wide", role(6, gpu=1), queue="b"), policy=CAPACITY)
-    assert facts(world, "wide") == (
-        GuaranteeReserve(asked=6, available=4, queue=2, resource=0, queues=(0, 1), never=True),
-    )
-    assert started_per_queue(replace(world, policy=Policy())) == [0, 0, 1]
-
-
 # --- capacity: who goes first
 
 
@@ -161,15 +126,6 @@ def test_capacity_takes_the_scarcest_of_what_is_deserved() -> None:
     assert started_per_queue(problem(nodes(1, cpu=6, gpu=6), *queues, *gangs, policy=CAPACITY)) == [3, 3]
 
 
-def test_gangs_above_the_queues_priority_in_their_own_go_first() -> None:
-    urgent = gang("urgent", role(1, gpu=1), queue="low", priority=5)
-    world = problem(
-        nodes(1, gpu=1), queue("high", priority=9), queue("low"), *one_pod_gangs(1, "high"), urgent, policy=CAPACITY
-    )
-    assert started_per_queue(replace(world, policy=replace(CAPACITY, order="priorities-first"))) == [0, 1]
-    assert started_per_queue(world) == [1, 0]
-
-
 def test_queue_priority_counts_for_nothing_where_no_plugin_looks_at_it() -> None:
     world = problem(
         nodes(1, gpu=12), queue("a", priority=9), queue("b"), *one_pod_gangs(12, "a"), *one_pod_gangs(12, "b")
@@ -178,28 +134,4 @@ def test_queue_priority_counts_for_nothing_where_no_plugin_looks_at_it() -> None
     assert started_per_queue(replace(world, policy=CAPACITY)) == [12, 0]
 
 
-def test_with_the_tree_a_queue_that_has_children_takes_no_gang() -> None:
-    world = problem(
-        nodes(1, gpu=4),
-        queue("top"),
-        queue("leaf", "top"),
-        *one_pod_gangs(1, "top"),
-        *one_pod_gangs(1, "leaf"),
-        policy=TREE,
-    )
-    assert started_per_queue(world) == [0, 1]
-    assert facts(world, "top0") == (ClosedQueue(queue=0),)
-
-
 # --- closed queues
-
-
-@pytest.mark.parametrize("shut", ["top", "leaf"])
-def test_a_closed_queue_takes_nothing_new_and_keeps_what_runs(shut: str) -> None:
-    queues = [queue("top", open=shut != "top"), queue("leaf", "top", open=shut != "leaf"), queue("other")]
-    elastic = gang("elastic", role(4, minimum=1, gpu=1), queue="leaf", running=(running_pods(0, 0, 1),))
-    world = problem(nodes(1, gpu=4), *queues, elastic, *one_pod_gangs(1, "leaf"), *one_pod_gangs(2, "other"))
-    plan = proven_plan(world)
-    assert started_per_queue(world) == [0, 0, 2]
-    assert (plan.decisions[0].action, [place.pods for place in plan.decisions[0].placements]) == ("keep", [1])
-    assert facts(world, "leaf0") == (ClosedQueue(queue=["top", "leaf"].index(shut)),)

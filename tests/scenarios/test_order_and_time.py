@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders.beside import beside
-from tests.builders.plans import decision_in, started_in, verified_plan
+from tests.builders.plans import started_in, verified_plan
 from tests.builders.problems import gang, nodes, problem, queue, role, running_pods
 from tests.builders.stories import assert_story
 
@@ -51,11 +51,3 @@ TREE = {"s0": (1, None), "s1": (1, None)}
 
 
 # ---- nodes that close for maintenance
-
-
-@pytest.mark.parametrize(("duration", "node"), [(None, 1), (601, 1), (600, 0)])
-def test_a_gang_uses_a_node_that_closes_only_when_it_ends_before(duration: int | None, node: int) -> None:
-    world = problem(
-        nodes(1, gpu=8, maintenance_in=600), nodes(1, gpu=9), gang("job", role(1, gpu=8), duration=duration)
-    )
-    assert [place.node for place in decision_in(world, verified_plan(world), "job").placements] == [node]

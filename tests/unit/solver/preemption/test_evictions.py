@@ -150,17 +150,6 @@ def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
     assert evicted_pods_by_gang(contested(3, nothing, elastic)) == {"elastic": 1}
 
 
-@pytest.mark.parametrize(
-    ("unit", "other_loss", "gone"), [(2, 60, {"set": 4}), (1, 60, {"set": 2}), (2, 30, {"whole": 1})]
-)
-def test_a_gang_of_groups_loses_no_single_pods(unit: int, other_loss: int, gone: dict[str, int]) -> None:
-    """Each group of a LeaderWorkerSet is a gang, and which pods belong to it is not known: the set stays, or goes."""
-    groups = gang("set", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=10)
-    world = contested(3, groups, single_pod_gang("whole", 2, loss=other_loss))
-    world = replace(world, gangs=(replace(world.gangs[0], growth_unit=(unit,)), *world.gangs[1:]))
-    assert evicted_pods_by_gang(world) == gone
-
-
 def test_a_plan_that_takes_single_pods_of_a_group_is_refused() -> None:
     elastic = gang("set", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=10)
     world = contested(2, elastic)

@@ -22,7 +22,7 @@ def test_story(story: str) -> None:
     assert_story(STORIES[story])
 
 
-SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares=True)
+SHARES = EvictionVotes(compare_shares=True)
 
 
 def elastic(name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, **more: Any) -> GangSpec:
@@ -39,11 +39,6 @@ def contested(asked: int, *running: GangSpec | list[NodeSpec]) -> Problem:
 # --- the plugin gang
 
 
-def test_with_the_gang_plugins_vote_gangs_without_surplus_keep_their_pods() -> None:
-    world = contested(4, elastic("tight", 0, 8, 8))
-    assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {}
-
-
 # --- the plugin drf
 
 
@@ -55,17 +50,6 @@ def test_with_drfs_vote_the_victim_keeps_at_least_the_share_of_its_preemptor(ask
 
 
 # --- disruption budgets
-
-
-@pytest.mark.parametrize(
-    ("allowed", "gone"), [(0, {"dear": 2}), (1, {"cheap": 1, "dear": 1}), (2, {"cheap": 2}), (8, {"cheap": 2})]
-)
-def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]) -> None:
-    world = contested(2, elastic("cheap", 0, 4, 1, loss=1), elastic("dear", 0, 4, 1, loss=9))
-    assert (
-        evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("cheap", allowed, ((0, 0),)),)))
-        == gone
-    )
 
 
 def test_a_budget_of_a_role_that_is_not_there_is_refused() -> None:

@@ -42,12 +42,6 @@ def pods_of(plan: Plan) -> int:
     return sum(place.pods for place in plan.decisions[0].placements)
 
 
-def test_a_gang_that_starts_has_its_growth_before_borrowers() -> None:
-    made = world(elastic(), of_b("b0"), of_b("b1"))
-    assert actions_by_gang(made) == {"elastic": "start", "b0": "start", "b1": "wait"}
-    assert pods_of(verified_plan(made)) == 6
-
-
 def test_more_nodes_are_not_told_to_a_borrower_where_others_would_grow_onto_them() -> None:
     """With 7 GPUs the elastic gang has 5 pods: of one more node it would take its sixth first."""
     small, large = (verified_plan(world(elastic(), of_b("b0"), of_b("b1", 2), gpus=size)) for size in (7, 8))
@@ -90,18 +84,3 @@ def test_growth_comes_before_borrowers_in_a_plan_that_evicts() -> None:
     made = evicting_world(elastic(runs=True), of_b("b0", 4), of_b("b1", 1))
     assert actions_by_gang(made) == {"elastic": "keep", "b0": "wait", "b1": "start", **OWNED}
     assert pods_of(verified_plan(made)) == 6
-
-
-def test_no_borrower_is_driven_out_that_would_evict_in_its_own_queue_instead() -> None:
-    """Of queue b runs one of lower priority, which would go for the growth after all."""
-    low = gang("low", role(1, gpu=2), queue="b", running=(running_pods(0, 0, 1),), loss=9, priority=-1)
-    made = world(elastic(5), low, of_b("b0"), gpus=6)
-    assert actions_by_gang(made) == {"elastic": "start", "low": "keep", "b0": "wait"}
-    assert pods_of(verified_plan(made)) == 4
-    made = replace(made, preempt_enabled=True)
-    assert actions_by_gang(made) == {"elastic": "start", "low": "keep", "b0": "start"}
-    assert pods_of(verified_plan(made)) == 2
-    last = gang("last", role(1, gpu=2), queue="b", priority=-1)
-    made = replace(world(elastic(5), low, of_b("b0"), last), preempt_enabled=True)
-    assert actions_by_gang(made) == {"elastic": "start", "low": "keep", "b0": "start", "last": "wait"}
-    assert pods_of(verified_plan(made)) == 4

@@ -124,9 +124,10 @@ def _set_gang_minimum(w: World, pods: int) -> World:
     return w.with_change(repairs.FewerPods(None, pods, w.gang.minimum), gang=replace(w.gang, minimum=pods))
 
 
-def more_node_kinds(case: GangDiagnosis, role: int, w: World) -> Family[int]:
-    """Return more kinds of nodes for the role, likely intended ones first. None where classes represent exclusions too,
-    which the owner cannot change, nor nodes that its queue may not use, nor nodes that are away."""
+def more_node_kinds(case: GangDiagnosis, role: int, w: World) -> list[Family[int]]:
+    """Return one more kind of nodes for the role, a family for each since none includes another; likely intended ones
+    first. None where classes represent exclusions too, which the owner cannot change, nor nodes that its queue may not
+    use, nor nodes that are away."""
     state, here = case.state, w.gang.roles[role].node_classes
     closed = state.problem.queues[case.gang.queue].closed_node_groups
     first, large = dict[NodeKind, int](), dict[NodeKind, int]()
@@ -138,22 +139,9 @@ def more_node_kinds(case: GangDiagnosis, role: int, w: World) -> Family[int]:
                 large[kind] = n
     first |= large  # a node that holds a pod is the example of its kind
     near = [kind for kind in w.gang.roles[role].near_kinds if kind in first]
-    nearest_first = [first[kind] for kind in dict.fromkeys((*near, *first))]
-    nodes = nearest_first[: state.options.budget.added_node_classes]
-
-    def add(w: World, number: int) -> World:
-        for n in nodes[:number]:
-            w = _add_node_kind(role, state, w, n)
-        return w
-
-    def without_spare(w: World) -> World:
-        for n in nodes:
-            fewer = _without_node_kind(role, state, w, n)
-            w = fewer if fewer is not None and case.lets_start(fewer) else w
-        return w
-
-    kinds = range(1, len(nodes) + 1)
-    return Family(repairs.MoreNodeClasses, kinds, add, kind=("nodes", role), finish=without_spare)
+    nearest = [first[kind] for kind in dict.fromkeys((*near, *first))][: state.options.budget.added_node_classes]
+    make = partial(_add_node_kind, role, state)
+    return [Family(repairs.MoreNodeClasses, [n], make, kind=("nodes", role)) for n in nearest]
 
 
 def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
@@ -165,16 +153,6 @@ def _add_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World:
         if r == role or node.node_class in spec.node_classes:
             gang = with_role(gang, r, node_classes=spec.node_classes | {state.split_class + kinds.index(kind)})
     return w.with_change(repairs.MoreNodeClasses(role, n), gang=gang, split_kinds=kinds)
-
-
-def _without_node_kind(role: int, state: DiagnosisState, w: World, n: int) -> World | None:
-    """Return the world without this change; None where it has no such one."""
-    change, node = repairs.MoreNodeClasses(role, n), state.problem.nodes[n]
-    if change not in w.changes:
-        return None
-    added = state.split_class + w.split_kinds.index((node.node_class, node.kind))
-    gang = with_role(w.gang, role, node_classes=w.gang.roles[role].node_classes - {added})
-    return replace(w, gang=gang, changes=tuple(c for c in w.changes if c != change))
 
 
 def smaller_request(case: GangDiagnosis, role: int, w: World) -> Family[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import Any
 
 from solver.diagnosis.blocking_facts import away_nodes
@@ -80,15 +80,18 @@ def _single_changes(case: GangDiagnosis, start: World, facts: Sequence[Fact]) ->
     yield from higher_group_limits(case, start)
     roles = range(len(start.gang.roles))
     yield from (smaller_request(case, role, start) for role in roles)
-    yield from (more_node_kinds(case, role, start) for role in roles)
+    for role in roles:
+        yield from more_node_kinds(case, role, start)
 
 
 @dataclass(frozen=True)
 class JointChanges:
-    """Changes that may be needed with others. They are made in this order: what the owner changes of its pods, where
-    they may be, and how many they are; ends of gangs, or priorities; nodes; last what the queues then lack."""
+    """Changes that may be needed with others. They are made in this order: what the owner changes of its pods (kinds:
+    for each role the kinds of nodes of which one may be added), where they may be, and how many they are; ends of
+    gangs, or priorities; nodes; last what the queues then lack."""
 
-    pods: Sequence[Family[Any]]
+    kinds: Sequence[Sequence[Family[Any]]]
+    requests: Sequence[Family[Any]]
     places: Sequence[Family[Any]]
     numbers: Sequence[Family[Any]]
     ends: Sequence[Family[Any]]
@@ -97,31 +100,37 @@ class JointChanges:
 
     @classmethod
     def of(cls, case: GangDiagnosis, start: World) -> JointChanges:
-        kinds = (more_node_kinds(case, role, start) for role in range(len(start.gang.roles)))
+        kinds = [more_node_kinds(case, role, start) for role in range(len(start.gang.roles))]
         lists: Sequence[Sequence[Family[Any]]] = (
-            [*kinds, Family(SmallerPods, [()], lambda w, _: with_fitting_requests(case, w))],
+            [Family(SmallerPods, [()], lambda w, _: with_fitting_requests(case, w))],
             families_with_all_pods(case, start),
             fewer_pods(start),
             ends_of_gangs(case),
             [higher_priorities(case)],
             [*more_nodes(case, start)[:1], queue_changes(case, start)],
         )
-        return cls(*(tuple(family for family in each if family.steps) for each in lists))
+        return cls(list(filter(None, kinds)), *([family for family in each if family.steps] for each in lists))
 
     def together(self) -> Iterator[ChangeSet]:
-        """Yield all changes at once, with all pods or with fewer, after the soonest ends, else the fewest, else all."""
-        for sizes in (self.places, self.numbers):
-            yield from ((*self.pods, *sizes, end, *self.other) for end in self.ends)
+        """Yield all changes at once: with all pods, or with fewer; after the soonest ends, else the fewest, else all;
+        with the nearest kinds of nodes, else the next."""
+        choices = range(max(map(len, self.kinds), default=1))
+        for sizes, end, choice in product((self.places, self.numbers), self.ends, choices):
+            chosen = (kinds[min(choice, len(kinds) - 1)] for kinds in self.kinds)
+            yield (*chosen, *self.requests, *sizes, end, *self.other)
 
     def pairs(self) -> Sequence[ChangeSet]:
-        """Return two changes, the cheapest first."""
-        changes = [*self.pods, *self.places, *self.numbers, *self.priorities, *self.other]
-        return sorted(combinations(changes, 2), key=_cost)
+        """Return two changes of different kinds, the cheapest first."""
+        pairs = combinations([*self._of_owner, *self.priorities, *self.other], 2)
+        return sorted(((one, two) for one, two in pairs if one.key != two.key), key=_cost)
 
     def later_pairs(self) -> Sequence[ChangeSet]:
         """Return changes that help once others have ended, the cheapest first."""
-        owner = [*self.pods, *self.places, *self.numbers]
-        return sorted([*product(owner, self.ends), *product(self.ends, self.other)], key=_cost)
+        return sorted([*product(self._of_owner, self.ends), *product(self.ends, self.other)], key=_cost)
+
+    @property
+    def _of_owner(self) -> Sequence[Family[Any]]:
+        return [*chain(*self.kinds), *self.requests, *self.places, *self.numbers]
 
 
 def _cost(some: ChangeSet) -> int:

@@ -201,6 +201,22 @@ def test_pods_too_large_in_a_domain_too_small_are_told_both_changes(capability: 
     assert decided(again).action == "start"
 
 
+def test_all_that_a_job_needs_is_told_together_and_typed_it_starts() -> None:
+    """A misspelt label, pods larger than any node, a domain and a queue that are too small: no two changes suffice."""
+    hard = ", queue: q, networkTopology: {mode: hard, highestTierAllowed: 1}"
+    asks = job("asks", 3, spec=hard, pod=", nodeSelector: {gpu: A}", gpu="nvidia.com/gpu: 12")
+    nodes = pool("a", 4, more=", topology: [{name: sn, size: 2}, {name: top, size: 4}]")
+    documents = nodes, queue("q", "capability: {nvidia.com/gpu: 16}"), asks
+    told = decided(compiled(*documents)).repairs
+    assert [each.code for each in (told[0], *told[0].also)] == ["GR112", "GR115", "GR102", "GR101"]
+    assert told[0].message == (
+        "(1) let role worker use nodes like a-0 as well: nodeSelector gpu: a, "
+        "(2) 8 nvidia.com/gpu for a pod of role worker instead of 12, (3) highestTierAllowed: 2, "
+        "(4) capability 24 nvidia.com/gpu for queue q, 8 more"
+    )
+    assert repaired(*documents, code=told[0].code).action == "start"
+
+
 RULES = {
     "affinity": "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
     "[{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: cache}}}]}}",

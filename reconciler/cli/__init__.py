@@ -1,4 +1,4 @@
-"""`gangplan`: the compiler's commands, and those of a cluster, which alone import kubernetes."""
+"""`gangplan`: the compiler's commands, and those of a cluster, which alone import kubernetes and GitPython."""
 
 from __future__ import annotations
 

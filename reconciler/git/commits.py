@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.repository.paths import (
@@ -27,128 +26,82 @@ from compiler.repository.paths import (
     symlink_diagnostic,
 )
 from compiler.repository.tree import MAX_FILE_BYTES, Repository
+from git import Blob, Commit, Submodule
+from git.objects.base import IndexObject
+from reconciler.git.git_objects import files_below, find_commit, missing_objects, open_clone, read_blob
 from reconciler.git.history import commit_dates
-from reconciler.git.process import CommandFailed, GitError, TooLarge, read_git
+from reconciler.git.process import CommandFailed, GitError, read_git
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000
-ENTRIES_LIMIT = 200_000
-"""Files in all folders together."""
-_TOO_MANY = f"the repository holds more than {ENTRIES_LIMIT} files"
 REVISION_TIMEOUT = 60.0
 SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
-
-
-class _Entry(NamedTuple):
-    """A file, symbolic link or submodule of a commit, its path below the folder that is read."""
-
-    mode: str
-    sha: str
-    path: str
-
-    @property
-    def is_top_file(self) -> bool:
-        return self.path in ROOT_FILES and self.mode not in (_LINK, _SUBMODULE)
-
-
-_LINK, _SUBMODULE = "120000", "160000"
 
 
 def read_commit(clone: Path, commit: str, timeout: float, folder: str = "") -> Repository:
     """Return the files of `folder` ("" or ending in "/") that gangplan reads, dated by the commits that brought
     them."""
-    if not has_commit(clone, commit, timeout):
-        raise GitError(f"commit {commit} is not in the clone")
-    names = [folder + name for name in (*ROOT_FILES, *ROOT_FOLDERS)]
-    entries = _entries(clone, commit, timeout, folder, names)
-    tops = {entry.path: entry for entry in entries if entry.is_top_file}
-    missing = _missing_objects(clone, commit, timeout, names)
-    top_files = _read_files(clone, timeout, [tops[name] for name in ROOT_FILES if name in tops], missing)
-    rules = PathRules(top_files.get(IGNORE_FILE, b""))
-    chosen, refused = _readable([entry for entry in entries if entry.path not in ROOT_FILES], rules)
-    files = _read_files(clone, timeout, sorted(chosen, key=lambda entry: entry.path), missing)
+    with open_clone(clone, timeout) as repo:
+        found = find_commit(repo, checked_sha(commit))
+        if found is None:
+            raise GitError(f"commit {commit} is not in the clone")
+        missing = missing_objects(repo, found.hexsha, [folder + name for name in (*ROOT_FILES, *ROOT_FOLDERS)])
+        top_files = _read_files(_top_blobs(found, folder), missing)
+        rules = PathRules(top_files.get(IGNORE_FILE, b""))
+        blobs, refused = _readable_blobs(found, folder, rules)
+        files = _read_files(blobs, missing)
     problems = (*rules.problems, *refused)
     return Repository.of_files({**top_files, **files}, problems, commit_dates(clone, commit, timeout, folder))
 
 
-def has_commit(clone: Path, sha: str, timeout: float) -> bool:
-    """Return whether the clone has a commit of this id."""
+def _entries_below(commit: Commit, folder: str, names: Sequence[str]) -> Iterator[IndexObject]:
+    """Yield blobs and submodules of these names in a folder of the commit; none where it lacks the folder."""
     try:
-        read_git(clone, "rev-parse", "--verify", "--quiet", f"{checked_sha(sha)}^{{commit}}", timeout=timeout)
-    except CommandFailed as error:
-        if error.status != 1:
-            raise
-        return False
-    return True
+        root = commit.tree.join(folder.rstrip("/")) if folder else commit.tree
+    except KeyError:
+        return iter(())
+    return files_below(root, names)
 
 
-def _entries(clone: Path, commit: str, timeout: float, folder: str, names: Sequence[str]) -> list[_Entry]:
-    """Files (symbolic links too) and submodules of these names and below them, in git's order. Raises GitError where
-    there are more than the limit: nested folders that share their contents can name any number."""
-    try:
-        listing = read_git(clone, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *names, timeout=timeout)
-    except TooLarge as error:
-        raise GitError(_TOO_MANY) from error
-    if listing.count(b"\0") > ENTRIES_LIMIT:
-        raise GitError(_TOO_MANY)
-    rows = (row.partition("\t") for row in listing.decode("utf-8", "surrogateescape").split("\0") if row)
-    return [_Entry(about.split()[0], about.split()[2], path.removeprefix(folder)) for about, _, path in rows]
+def _top_blobs(commit: Commit, folder: str) -> dict[str, Blob]:
+    blobs = (entry for entry in _entries_below(commit, folder, ROOT_FILES) if isinstance(entry, Blob))
+    plain = {str(blob.path).removeprefix(folder): blob for blob in blobs if blob.mode != Blob.link_mode}
+    return {name: plain[name] for name in ROOT_FILES if name in plain}
 
 
-def _missing_objects(clone: Path, commit: str, timeout: float, names: Sequence[str]) -> frozenset[str]:
-    """Ids of objects of these names that the clone lacks: the server left them out for their size."""
-    command = ("rev-list", "--objects", "--missing=print", "-1", commit, "--", *names)
-    lines = read_git(clone, *command, timeout=timeout).decode("utf-8", "replace").splitlines()
-    return frozenset(line[1:] for line in lines if line.startswith("?"))
-
-
-def _readable(entries: Sequence[_Entry], rules: PathRules) -> tuple[list[_Entry], list[Diagnostic]]:
-    """Return the files to read, and a diagnostic for each entry refused by its name or mode."""
-    chosen: list[_Entry] = []
+def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict[str, Blob], list[Diagnostic]]:
+    """Return path -> blob, and a diagnostic for each entry refused by its name or mode."""
+    blobs: dict[str, Blob] = {}
     refused: list[Diagnostic] = []
-    names = (entry.path for entry in entries if posixpath.basename(entry.path) in KUSTOMIZATION_NAMES)
-    built = tuple(f"{posixpath.dirname(name)}/" for name in names)
-    for entry in entries:
-        if rules.is_ignored(entry.path, is_folder=entry.mode == _SUBMODULE):
+    entries = {str(entry.path).removeprefix(folder): entry for entry in _entries_below(commit, folder, ROOT_FOLDERS)}
+    built = tuple(f"{posixpath.dirname(path)}/" for path in entries if posixpath.basename(path) in KUSTOMIZATION_NAMES)
+    for path, entry in entries.items():
+        if rules.is_ignored(path, is_folder=isinstance(entry, Submodule)):
             continue
-        if entry.mode == _SUBMODULE:
-            refused.append(submodule_diagnostic(entry.path))
-        elif entry.mode == _LINK:
-            refused += [symlink_diagnostic(entry.path)] if is_suspicious_link(entry.path) else []
-        elif not is_manifest(entry.path) and (not entry.path.startswith(built) or file_name_diagnostic(entry.path)):
+        if isinstance(entry, Submodule):
+            refused.append(submodule_diagnostic(path))
+        elif entry.mode == Blob.link_mode:
+            refused += [symlink_diagnostic(path)] if is_suspicious_link(path) else []
+        elif not is_manifest(path) and (not path.startswith(built) or file_name_diagnostic(path) is not None):
             continue
-        elif problem := file_name_diagnostic(entry.path):
+        elif problem := file_name_diagnostic(path):
             refused.append(problem)
-        else:
-            chosen.append(entry)
-    if len(chosen) > FILES_LIMIT:
-        raise GitError(f"the repository holds {len(chosen)} files, the limit is {FILES_LIMIT}")
-    return chosen, refused
+        elif isinstance(entry, Blob):
+            blobs[path] = entry
+    if len(blobs) > FILES_LIMIT:
+        raise GitError(f"the repository holds {len(blobs)} files, the limit is {FILES_LIMIT}")
+    return blobs, refused
 
 
-def _read_files(clone: Path, timeout: float, entries: Sequence[_Entry], missing: frozenset[str]) -> dict[str, bytes]:
+def _read_files(blobs: dict[str, Blob], missing: frozenset[str]) -> dict[str, bytes]:
     """path -> contents; of a file above the limit only that it is too long. missing: ids of those not even fetched."""
-    ids = [*dict.fromkeys(entry.sha for entry in entries if entry.sha not in missing)]
-    answers = _ask(clone, timeout, "--batch-check=%(objectsize)", ids).decode("utf-8", "replace").splitlines()
-    if faults := [answer for answer in answers if not answer.isdigit()]:
-        raise GitError(f"git cat-file: {faults[0]}")
-    sizes = {sha: int(size) for sha, size in zip(ids, answers, strict=True) if int(size) <= MAX_FILE_BYTES}
-    if (total := sum(sizes.values())) > REPOSITORY_LIMIT:
+    distinct = {blob.binsha: blob for blob in blobs.values() if blob.hexsha not in missing}
+    small = [blob for blob in distinct.values() if blob.size <= MAX_FILE_BYTES]
+    if (total := sum(blob.size for blob in small)) > REPOSITORY_LIMIT:
         raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")
-    contents, text, end = dict[str, bytes](), _ask(clone, timeout, "--batch=", [*sizes]), 0
-    for sha, size in sizes.items():
-        start, end = end + 1, end + size + 2  # a line feed before and after each
-        contents[sha] = text[start : end - 1]
-    if end != len(text):
-        raise GitError("git cat-file: an object is cut off")
+    contents = {blob.binsha: read_blob(blob) for blob in small}
     too_long = b" " * (MAX_FILE_BYTES + 1)
-    return {entry.path: contents.get(entry.sha, too_long) for entry in entries}
-
-
-def _ask(clone: Path, timeout: float, form: str, ids: Sequence[str]) -> bytes:
-    """Return what `git cat-file` prints of these objects, in their order."""
-    given = "".join(f"{sha}\n" for sha in ids).encode()
-    return read_git(clone, "cat-file", form, timeout=timeout, given=given) if ids else b""
+    return {path: contents.get(blob.binsha, too_long) for path, blob in sorted(blobs.items())}
 
 
 def checked_sha(text: str) -> str:

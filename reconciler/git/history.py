@@ -1,6 +1,7 @@
 """History: the date of the newest commit that added each path.
 
-Read with one `git log` (docs/develop/decisions/0014-git.md).
+Read with one `git log`. GitPython compares commits one by one, in Python or with a process each, which takes a hundred
+times as long (docs/develop/decisions/0014-gitpython.md).
 """
 
 from __future__ import annotations

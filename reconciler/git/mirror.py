@@ -22,7 +22,8 @@ from pathlib import Path
 
 from compiler.repository.tree import MAX_FILE_BYTES, Repository
 from reconciler.git.access import hint, network_environment
-from reconciler.git.commits import SHA_PATTERN, has_commit, read_commit
+from reconciler.git.commits import SHA_PATTERN, checked_sha, read_commit
+from reconciler.git.git_objects import HardenedGit, find_commit, open_clone
 from reconciler.git.process import (
     BARE,
     CommandFailed,
@@ -58,6 +59,11 @@ _LEFTOVERS = (
 """Locks and half-written packs of a git that was killed."""
 
 
+def check_whole(git: HardenedGit, commit: str) -> None:
+    """Raise CommandFailed unless the commit is here with all of its files, but those that were too large."""
+    git.rev_list("--objects", "--quiet", "--missing=allow-promisor", "-1", "--end-of-options", commit)
+
+
 class UnsafeError(GitError):
     """An address or a branch name that git is never given."""
 
@@ -71,9 +77,9 @@ class Mirror:
     """A bare clone of one branch in `directory`.
 
     Methods raise GitError, and OSError where there is no git. auth: the folder of a Secret, as in
-    `reconciler.git.access`. timeout: seconds for each command. size_limit: bytes of one fetch, and of the clone.
-    trusted_keys: a folder as in `reconciler.git.mirror`, by whose keys the head must be signed. ignored_faults: faults
-    of old histories, as git's fsck names them, that are accepted.
+    `reconciler.git.access`. timeout: seconds for each command, and for reading a tree. size_limit: bytes of one fetch,
+    and of the clone. trusted_keys: a folder as in `reconciler.git.mirror`, by whose keys the head must be signed.
+    ignored_faults: faults of old histories, as git's fsck names them, that are accepted.
     """
 
     url: str
@@ -123,13 +129,14 @@ class Mirror:
     def _fetch(self) -> str:
         if self._is_shallow or not self._fetch_everything():
             self._fetch_in_steps()
-        commit = self._git("rev-parse", "--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}")
-        if self._git("for-each-ref", "--format=%(objectname)", HEAD_REF) == commit:
+        git = self._local_git()
+        commit = str(git.rev_parse("--verify", "--end-of-options", f"{INCOMING_REF}^{{commit}}"))
+        if git.for_each_ref("--format=%(objectname)", HEAD_REF) == commit:
             return commit
-        self._check_whole(commit)
+        check_whole(git, commit)
         if self.trusted_keys is not None:
             check_signature(self.directory, commit, self.trusted_keys, self.timeout)
-        self._git("update-ref", HEAD_REF, commit)
+        git.update_ref(HEAD_REF, commit)
         self._collect_garbage()
         return commit
 
@@ -148,24 +155,21 @@ class Mirror:
 
     def _is_sound(self) -> bool:
         """Return whether git can read each ref, and all of its commit. It ignores a ref that was cut off."""
+        git = self._local_git()
         try:
-            names = self._git("for-each-ref", "--format=%(refname)").split()
+            names = str(git.for_each_ref("--format=%(refname)")).split()
             for name in {*names, *(ref for ref in (HEAD_REF, INCOMING_REF) if (self.directory / ref).is_file())}:
-                self._check_whole(self._git("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"))
+                check_whole(git, str(git.rev_parse("--verify", "--end-of-options", f"{name}^{{commit}}")))
         except CommandFailed:
             return False
         return True
-
-    def _check_whole(self, commit: str) -> None:
-        """Raise CommandFailed unless the commit is here with all of its files, but those that were too large."""
-        self._git("rev-list", "--objects", "--quiet", "--missing=allow-promisor", "-1", "--end-of-options", commit)
 
     def _fetch_everything(self) -> bool:
         """Fetch all that is new. False where a first clone is too much for one fetch."""
         try:
             self._fetch_branch()
         except (TooSlow, TooLarge):
-            if self._git("for-each-ref", HEAD_REF):
+            if self._local_git().for_each_ref(HEAD_REF):
                 raise
             return False
         return True
@@ -173,11 +177,11 @@ class Mirror:
     def _fetch_in_steps(self) -> None:
         """Fetch the newest commit, then ever more of the history. A step that ends is kept, one that fails shrinks."""
         give_up_at = time.monotonic() + self.timeout
-        if not self._git("for-each-ref", INCOMING_REF):
+        if not self._local_git().for_each_ref(INCOMING_REF):
             self._fetch_branch("--depth=1")
         while self._is_shallow:
             if time.monotonic() > give_up_at:
-                count = self._git("rev-list", "--count", INCOMING_REF)
+                count = self._local_git().rev_list("--count", INCOMING_REF)
                 raise Unfinished(f"the first clone goes on: {count} commits are here")
             try:
                 self._fetch_branch(f"--deepen={self._deepening}")
@@ -197,7 +201,7 @@ class Mirror:
         # git 2.39 cannot ignore single faults in a filtered fetch
         chosen = "--no-filter" if self.ignored_faults else FILTER
         try:
-            self._ask_remote("fetch", *FETCH_OPTIONS, chosen, *options, "--end-of-options", REMOTE, reference)
+            self._network_git().fetch(*FETCH_OPTIONS, chosen, *options, "--end-of-options", REMOTE, reference)
         except CommandFailed as error:
             if max(self._sizes("tmp_*"), default=0) >= self.size_limit:
                 raise TooLarge(f"git fetch was stopped: it brings more than {self.size_limit >> 20} MiB") from error
@@ -213,14 +217,11 @@ class Mirror:
             return True
         if not SHA_PATTERN.fullmatch(old):
             return False
-        if not has_commit(self.directory, old, self.timeout) or not has_commit(self.directory, new, self.timeout):
-            return False
-        try:
-            self._git("merge-base", "--is-ancestor", old, new)
-        except CommandFailed as error:
-            if error.status != 1:
-                raise
-            return False
+        with open_clone(self.directory, self.timeout) as repo:
+            before = find_commit(repo, old)
+            after = find_commit(repo, checked_sha(new))
+            if before is None or after is None or not repo.is_ancestor(before, after):
+                return False
         self._descent = old, new  # for good, and asked in each pass until the new commit is in force
         return True
 
@@ -239,7 +240,7 @@ class Mirror:
         if not (self.directory / "HEAD").exists():
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(parents=True)
-            self._git("init", "--quiet", "--bare", "--template=", ".")
+            self._local_git().init("--quiet", "--bare", "--template=", ".")
         for path in (path for pattern in _LEFTOVERS for path in self.directory.glob(pattern)):
             if path.is_file():
                 path.unlink(missing_ok=True)
@@ -260,16 +261,13 @@ class Mirror:
         except GitError as error:
             log.warning("the clone was not packed again", extra={"packs": packs, "reason": str(error)[:300]})
 
-    def _git(self, *arguments: str) -> str:
-        """Return the output of a command that speaks to nobody."""
-        output = read_git(self.directory, *arguments, timeout=self.timeout)
-        return output.decode("utf-8", "surrogateescape").removesuffix("\n")
+    def _local_git(self) -> HardenedGit:
+        return HardenedGit(self.directory, local_environment(), self.timeout)
 
-    def _ask_remote(self, *arguments: str) -> None:
+    def _network_git(self) -> HardenedGit:
         environment = network_environment("file" if self.is_local else "https:ssh", self.auth)
         config = [f"remote.{REMOTE}.url={self.url}", *(f"fetch.fsck.{name}=ignore" for name in self.ignored_faults)]
-        limits = {"timeout": self.timeout, "size_limit": self.size_limit}
-        read_git(self.directory, *arguments, more={**environment, **BARE}, config=config, **limits)
+        return HardenedGit(self.directory, environment, self.timeout, self.size_limit, config)
 
 
 ALLOWED_SIGNERS = "allowed_signers"

@@ -1,8 +1,8 @@
 """One git process: fixed configuration, an environment of its own, a process group and a time limit.
 
-Everything that runs git runs it through this module. No shell, no hooks, no prompts, no redirects, no replacement
-objects; neither the user's nor the system's configuration, and none of the variables by which git could be steered
-(GIT_DIR in a hook, GIT_SSH, GIT_CONFIG_COUNT).
+Everything that runs git runs it through this module, GitPython included (`reconciler.git.git_objects`). No shell, no
+hooks, no prompts, no redirects, no replacement objects; neither the user's nor the system's configuration, and none of
+the variables by which git could be steered (GIT_DIR in a hook, GIT_SSH, GIT_CONFIG_COUNT).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 GIT_CONFIG = (
     "core.hooksPath=/dev/null",
@@ -32,10 +32,8 @@ GIT_CONFIG = (
     "pack.threads=1",
     "pack.windowMemory=64m",
 )
-CHUNK = ERRORS_LIMIT = 64 << 10
-"""Bytes read at once, and kept of a command's error output."""
-OUTPUT_LIMIT = 128 << 20
-"""Bytes of a command's output: the files of a repository, and room for their names."""
+ERRORS_LIMIT = 64 << 10
+"""Bytes kept of a command's error output."""
 MEMORY_LIMIT = 2 << 30
 """Bytes of memory for each process of a command that speaks to a remote, which may name branches without end."""
 NO_LIMIT = resource.RLIM_INFINITY
@@ -91,17 +89,27 @@ def local_environment() -> dict[str, str]:
 
 
 def read_git(
-    directory: Path,
-    *arguments: str,
-    timeout: float,
-    more: Mapping[str, str] = BARE,
-    config: Sequence[str] = (),
-    **limits: Any,
+    directory: Path, *arguments: str, timeout: float, more: Mapping[str, str] = BARE, size_limit: int = NO_LIMIT
 ) -> bytes:
-    """Return the output of a git command, which speaks to nobody unless `more`, added to its environment, lets it.
-    config: added to ours. limits: as of `run_git`. Raises GitError."""
-    settings = [word for entry in (*GIT_CONFIG, *config) for word in ("-c", entry)]
-    return run_git(directory, ["git", *settings, *arguments], {**local_environment(), **more}, timeout, **limits)
+    """Return the output of a git command that speaks to nobody. more: added to its environment. Raises GitError."""
+    settings = [word for entry in GIT_CONFIG for word in ("-c", entry)]
+    command, environment = ["git", *settings, *arguments], {**local_environment(), **more}
+    return run_git(directory, command, environment, timeout, size_limit)
+
+
+def start_git(
+    directory: Path, command: Sequence[str], environment: Mapping[str, str], has_input: bool = False
+) -> subprocess.Popen[bytes]:
+    """Start `command` in a process group of its own. Raises OSError if git is not installed."""
+    return subprocess.Popen(
+        list(command),
+        cwd=directory,
+        env=dict(environment),
+        stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -111,63 +119,30 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def run_git(
-    directory: Path,
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    timeout: float,
-    size_limit: int = NO_LIMIT,
-    given: bytes = b"",
+    directory: Path, command: Sequence[str], environment: Mapping[str, str], timeout: float, size_limit: int = NO_LIMIT
 ) -> bytes:
-    """Return the output of `command`, which reads `given` and writes no file (pack) beyond `size_limit` bytes. In a
-    process group of its own. Raises OSError if git is not installed, TooSlow after `timeout` seconds, TooLarge for more
-    output than we hold, and CommandFailed with the end of its errors: a remote may print without end."""
-    process = subprocess.Popen(
-        list(command),
-        cwd=directory,
-        env=dict(environment),
-        stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    """Return the output of `command`, which writes no file (pack) beyond `size_limit` bytes. Raises TooSlow after
+    `timeout` seconds, and CommandFailed with the end of its errors: a remote may print without end."""
+    process = start_git(directory, command, environment)
     if size_limit != NO_LIMIT:
         _limit_sizes(process.pid, size_limit)
-    name, errors, late = subcommand_of(command), list[bytes](), threading.Event()
-
-    def stop() -> None:
-        late.set()
-        kill_group(process)
-
-    assert process.stdout is not None  # noqa: S101
-    reader = threading.Thread(target=_read_end, args=(process.stderr, errors), name="git-errors", daemon=True)
-    writer = threading.Thread(target=_write_all, args=(process.stdin, given), name="git-input", daemon=True)
-    watchdog = threading.Timer(timeout, stop)
-    watchdog.daemon = True
-    for thread in (reader, watchdog, *((writer,) if given else ())):
-        thread.start()
+    # communicate() reads no pipe that the process object does not show.
+    stream, process.stderr = process.stderr, None
+    assert stream is not None  # noqa: S101
+    errors: list[bytes] = []
+    reader = threading.Thread(target=_read_end, args=(stream, errors), name="git-errors", daemon=True)
+    reader.start()
     try:
-        output = bytearray()
-        with process.stdout as stream:
-            while len(output) <= OUTPUT_LIMIT and (chunk := stream.read(CHUNK)):
-                output += chunk
-        if is_too_large := len(output) > OUTPUT_LIMIT:
-            kill_group(process)
-        process.wait()
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        kill_group(process)
+        process.communicate()
+        raise TooSlow(f"git {subcommand_of(command)} did not end within {timeout:g} s") from None
     finally:
-        watchdog.cancel()
         reader.join(timeout)
-    if late.is_set():
-        raise TooSlow(f"git {name} did not end within {timeout:g} s")
-    if is_too_large:
-        raise TooLarge(f"git {name} prints more than {OUTPUT_LIMIT >> 20} MiB")
     if process.returncode != 0:
-        raise CommandFailed(name, process.returncode, b"".join(errors))
-    return bytes(output)
-
-
-def _write_all(stream: IO[bytes], given: bytes) -> None:
-    with suppress(BrokenPipeError), stream:
-        stream.write(given)
+        raise CommandFailed(subcommand_of(command), process.returncode, b"".join(errors))
+    return output
 
 
 def _read_end(stream: IO[bytes], found: list[bytes]) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from git import Repo
 
 from compiler.repository.tree import MAX_FILE_BYTES
-from reconciler.git.commits import read_commit
+from reconciler.git.git_objects import COMMIT_LIMIT, TREE_LIMIT, files_below
 from reconciler.git.history import work_tree_dates
 from reconciler.git.mirror import HEAD_REF, INCOMING_REF, Mirror, Unfinished, UnsafeError, Untrusted
 from reconciler.git.process import GitError, TooLarge, TooSlow, redact
@@ -223,8 +224,39 @@ def test_folders_that_share_their_contents_cannot_name_more_files_than_the_limit
         tree = source.make_tree(f"040000 tree {tree}\tx", f"040000 tree {tree}\ty")
     root = source.make_tree(f"040000 tree {tree}\tjobs")
     bomb = source.git("commit-tree", "-m", "bomb", root)
-    with pytest.raises(GitError, match="more than 200000 files"):
-        read_commit(source.folder / ".git", bomb, 60.0)
+    with pytest.raises(GitError, match="more than 1000 files"):
+        list(files_below(Repo(source.folder).commit(bomb).tree, ["jobs"], limit=1000))
+
+
+def test_whatever_the_parser_makes_of_an_object_is_an_error_of_git(
+    source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other exception would end the thread that fetches."""
+
+    def stumble(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    commit = source.commit(a="1\n")
+    mirror.fetch()
+    monkeypatch.setattr("git.objects.tree.tree_entries_from_data", stumble)
+    with pytest.raises(GitError, match="too deep"):
+        mirror.read_tree(commit)
+
+
+@pytest.mark.parametrize(
+    ("files", "message", "error"),
+    [(1, "x" * COMMIT_LIMIT, "commit .* has"), (TREE_LIMIT // 4000, "change", "folder / has")],
+    ids=["commit", "folder"],
+)
+def test_an_object_above_its_limit_is_never_loaded(
+    files: int, message: str, error: str, source: Source, mirror: Mirror
+) -> None:
+    blob = source.git("hash-object", "-w", "--stdin")
+    root = source.make_tree(*(f"100644 blob {blob}\t{number:04000}" for number in range(files)))
+    (source.folder / "message").write_text(message)
+    source.git("update-ref", "refs/heads/main", source.git("commit-tree", "-F", "message", root))
+    with pytest.raises(GitError, match=error):
+        mirror.read_tree(mirror.fetch())
 
 
 @pytest.mark.parametrize("decoy", ["heads/a/refs/heads/main", "heads/refs/heads/main", "heads/0/main", "tags/main"])
@@ -249,7 +281,7 @@ def test_a_large_file_is_never_loaded_and_not_even_fetched_where_the_server_can_
         files = mirror.read_tree(commit).files
         assert files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1), "one byte above the limit, and none of its own"
         assert files["jobs/small.yaml"] == b"y\n"
-        objects = mirror._git("cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+        objects = mirror._local_git().cat_file("--batch-all-objects", "--batch-check=%(objectname)")
         assert (large in objects) == (can_filter == "false")
         assert mirror.is_ancestor(commit, commit)
         source.commit(other="z\n")
@@ -265,7 +297,7 @@ def test_a_fetch_that_brings_too_much_is_stopped(source: Source, mirror: Mirror)
     for _ in range(2):
         with pytest.raises(TooLarge, match="more than 1 MiB"):
             mirror.fetch()
-    assert mirror._git("for-each-ref", "--format=%(objectname)", HEAD_REF) == commit
+    assert mirror._local_git().for_each_ref("--format=%(objectname)", HEAD_REF) == commit
     mirror._prepare_clone()
     left = [path for path in mirror.directory.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in left) < 1 << 20
@@ -298,7 +330,7 @@ def test_a_first_clone_that_does_not_come_whole_comes_in_steps_that_are_kept(
     mirror.timeout, mirror._deepening = 4.0, 2
     with pytest.raises((TooSlow, Unfinished)):
         mirror.fetch()
-    assert int(mirror._git("rev-list", "--count", INCOMING_REF)) > 1, "what came is kept"
+    assert int(mirror._local_git().rev_list("--count", INCOMING_REF)) > 1, "what came is kept"
     mirror.timeout = 30.0
     hang.unlink()
     later = Mirror(mirror.url, "main", mirror.directory, timeout=30.0)

@@ -40,13 +40,22 @@ def gang(problem: Problem, name: str) -> Gang:
     return next(gang for gang in problem.gangs if gang.name == f"vision/{name}")
 
 
-def with_pods(state: ClusterState, job: str, **metadata: Any) -> ClusterState:
-    """The same with this in the metadata of a job's pods."""
+def with_pods(state: ClusterState, job: str, part: str = "metadata", **fields: Any) -> ClusterState:
+    """The same with these fields in a part of a job's pods."""
     pods = tuple(
-        {**pod, "metadata": {**pod["metadata"], **metadata}} if pod["metadata"]["name"].startswith(job) else pod
-        for pod in state.pods
+        {**pod, part: {**pod[part], **fields}} if pod["metadata"]["name"].startswith(job) else pod for pod in state.pods
     )
     return replace(state, pods=pods)
+
+
+def first_pod(state: ClusterState, job: str) -> str:
+    return str(min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith(job)))
+
+
+def scheduled(specs: Specs, **changes: Any) -> Specs:
+    """The same with this in the scheduler's configuration."""
+    assert specs.scheduler is not None
+    return replace(specs, scheduler=replace(specs.scheduler, **changes))
 
 
 def test_run_time_is_measured_to_the_newest_event_in_the_state(specs: Specs, state: ClusterState) -> None:
@@ -65,7 +74,7 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
         problem, _ = lower(specs, with_pods(state, job, annotations={"volcano.sh/last-checkpoint-time": time}))
         return gang(problem, "sweep").eviction.loss, gang(problem, "sweep").eviction.reports_checkpoint
 
-    first = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
+    first = first_pod(state, "sweep")
     pods = sum(p.pods for p in gang(lower(specs, state)[0], "sweep").running)
     assert loss("nobody", 600) == (3600, False)
     assert loss("sweep", 600) == (600, True)
@@ -78,16 +87,13 @@ def test_loss_counts_from_the_last_checkpoint_where_a_pod_says_when_that_was(spe
 
 def test_no_pod_goes_that_holds_less_than_its_role_asks_for(specs: Specs, state: ClusterState) -> None:
     """A plan would give away what it does not have. Of one that holds more only what the role asks for comes back."""
-    name = min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
     before = gang(lower(specs, state)[0], "sweep")
     assert not before.eviction.protected
 
     def with_gpus(number: int) -> Gang:
-        spec = {"containers": [{"resources": {"requests": {"nvidia.com/gpu": number}}}]}
-        pods = tuple(
-            {**pod, "spec": {**pod["spec"], **spec}} if pod["metadata"]["name"] == name else pod for pod in state.pods
-        )
-        return gang(lower(specs, replace(state, pods=pods))[0], "sweep")
+        containers = [{"resources": {"requests": {"nvidia.com/gpu": number}}}]
+        holding = with_pods(state, first_pod(state, "sweep"), "spec", containers=containers)
+        return gang(lower(specs, holding)[0], "sweep")
 
     asked = max(before.roles[before.running[0].role].request)
     assert sum(place.pods for place in with_gpus(asked - 1).eviction.protected) == 1
@@ -121,12 +127,7 @@ def with_job_texts(specs: Specs, job: str, tasks: dict[str, dict[str, str]], **t
             roles=(replace(gang.roles[0], **tasks), *gang.roles[1:]),  # type: ignore[arg-type]
         )
 
-    return with_actions(replace(specs, gangs=tuple(map(changed, specs.gangs))), "preempt")
-
-
-def with_actions(specs: Specs, *actions: str) -> Specs:
-    assert specs.scheduler is not None
-    return replace(specs, scheduler=replace(specs.scheduler, actions=actions))
+    return scheduled(replace(specs, gangs=tuple(map(changed, specs.gangs))), actions=("preempt",))
 
 
 YES, NO, ODD = ({"volcano.sh/preemptable": word} for word in ("true", "false", "maybe"))
@@ -160,21 +161,14 @@ def test_what_a_pod_says_itself_counts_before_its_job_and_for_itself_alone(specs
     says_no = with_job_texts(specs, "sweep", {}, annotations=NO)
     problem, _ = lower(says_no, with_pods(state, "sweep", labels=YES))
     assert (gang(problem, "sweep").eviction.evictable, gang(problem, "sweep").eviction.protected) == (True, ())
-    one = next(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith("sweep"))
-    problem, _ = lower(specs, with_pods(state, one, annotations=NO))
+    problem, _ = lower(specs, with_pods(state, first_pod(state, "sweep"), annotations=NO))
     assert [p.pods for p in gang(problem, "sweep").eviction.protected] == [1]
     assert gang(problem, "sweep").eviction.evictable
 
 
 def of_class(state: ClusterState, job: str, priority_class: str) -> ClusterState:
     """The same with this priority class of a job's pods."""
-    pods = tuple(
-        {**pod, "spec": {**pod["spec"], "priorityClassName": priority_class}}
-        if pod["metadata"]["name"].startswith(job)
-        else pod
-        for pod in state.pods
-    )
-    return replace(state, pods=pods)
+    return with_pods(state, job, "spec", priorityClassName=priority_class)
 
 
 @pytest.mark.parametrize("name", ["system-cluster-critical", "system-node-critical"])
@@ -191,10 +185,6 @@ def test_pods_that_name_no_class_have_the_one_of_their_template(specs: Specs, st
     )
     assert not gang(lower(critical, state)[0], "sweep").eviction.evictable
     assert gang(lower(critical, of_class(state, "sweep", "trials"))[0], "sweep").eviction.evictable
-
-
-def first_pod(state: ClusterState, job: str) -> str:
-    return str(min(pod["metadata"]["name"] for pod in state.pods if pod["metadata"]["name"].startswith(job)))
 
 
 def role_of(specs: Specs, job: str) -> RoleSpec:
@@ -221,7 +211,7 @@ def test_bare_pods_speak_for_themselves_alone(specs: Specs, state: ClusterState)
 def test_the_gang_actions_ask_the_job_as_well(specs: Specs, state: ClusterState) -> None:
     specs = with_job_texts(specs, "sweep", {"annotations": YES}, labels=NO)
     for action, open_to in (("preempt", True), ("gangpreempt", False)):
-        problem, _ = lower(with_actions(specs, action), state)
+        problem, _ = lower(scheduled(specs, actions=(action,)), state)
         assert gang(problem, "sweep").eviction.evictable is open_to
 
 
@@ -242,8 +232,7 @@ def test_the_class_that_never_preempts_is_known(specs: Specs, state: ClusterStat
 def test_the_schedulers_actions_switch_evictions_on(
     specs: Specs, state: ClusterState, actions: tuple[str, ...], switches: tuple[bool, bool]
 ) -> None:
-    assert specs.scheduler is not None
-    problem, _ = lower(replace(specs, scheduler=replace(specs.scheduler, actions=actions)), state)
+    problem, _ = lower(scheduled(specs, actions=actions), state)
     assert (problem.preempt_enabled, problem.reclaim_enabled) == switches
     assert gang(problem, "sweep").eviction.evictable
     assert allows_eviction(problem) is any(switches)
@@ -290,9 +279,7 @@ SURPLUS, WHOLE, SHARES = (
 def test_the_first_tier_that_votes_says_what_may_go(
     specs: Specs, state: ClusterState, action: str, tiers: list[list[PluginSpec]], vote: EvictionVotes | None
 ) -> None:
-    assert specs.scheduler is not None
-    scheduler = replace(specs.scheduler, actions=("allocate", action), tiers=tuple(map(tuple, tiers)))
-    problem, _ = lower(replace(specs, scheduler=scheduler), state)
+    problem, _ = lower(scheduled(specs, actions=("allocate", action), tiers=tuple(map(tuple, tiers))), state)
     found = (
         problem.preempt_votes if problem.preempt_enabled else None,
         problem.reclaim_votes if problem.reclaim_enabled else None,
@@ -307,24 +294,19 @@ def test_bundles_of_whole_gangs_may_be_forbidden(
     specs: Specs, state: ClusterState, actions: tuple[str, ...], vote: EvictionVotes
 ) -> None:
     """Of two actions the one that lets more go counts."""
-    assert specs.scheduler is not None
-    scheduler = replace(
-        specs.scheduler,
-        actions=actions,
-        tiers=((plugin("gang"), plugin("drf")),),
-        configurations={"gangpreempt": {"allowWholeBundle": False}},
-    )
-    assert lower(replace(specs, scheduler=scheduler), state)[0].preempt_votes == vote
+    configurations = {"gangpreempt": {"allowWholeBundle": False}}
+    tiers = ((plugin("gang"), plugin("drf")),)
+    forbidden = scheduled(specs, actions=actions, tiers=tiers, configurations=configurations)
+    assert lower(forbidden, state)[0].preempt_votes == vote
 
 
 @pytest.mark.parametrize(
     ("said", "levels"), [({}, 0), ({"ancestorReclaimLevel": 2}, 2), ({"ancestorReclaimLevel": -1}, 0)]
 )
-def test_how_far_up_the_tree_of_queues_is_asked(said: dict[str, Any], levels: int) -> None:
+def test_how_far_up_the_tree_of_queues_is_asked(specs: Specs, said: dict[str, Any], levels: int) -> None:
     def chosen(**flags: bool) -> Policy:
-        spec = compile_repository(Repository.from_directory(CASE / "repo")).specs.scheduler
-        assert spec is not None
-        return lower_policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)), "queues-first")
+        scheduler = scheduled(specs, tiers=((PluginSpec("capacity", said, flags),),)).scheduler
+        return lower_policy(scheduler, "queues-first")
 
     assert chosen(enableHierarchy=True).ancestor_reclaim_levels == levels
     assert chosen().ancestor_reclaim_levels == 0
@@ -392,10 +374,8 @@ def test_pods_under_two_budgets_are_never_evicted_as_in_the_eviction_api(specs: 
 def test_actions_that_would_evict_are_named(
     specs: Specs, state: ClusterState, actions: tuple[str, ...] | None, plugins: tuple[str, ...], addable: tuple[str]
 ) -> None:
-    assert specs.scheduler is not None
-    tiers = (tuple(map(plugin, plugins)),)
-    scheduler = None if actions is None else replace(specs.scheduler, actions=actions, tiers=tiers)
-    problem, _ = lower(replace(specs, scheduler=scheduler), state)
+    configured = scheduled(specs, actions=actions, tiers=(tuple(map(plugin, plugins)),))
+    problem, _ = lower(configured if actions is not None else replace(specs, scheduler=None), state)
     assert problem.addable_evictions == addable
 
 
@@ -405,35 +385,30 @@ def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: ClusterState
         lower(specs, with_budgets(state, budget("keep", broken)))
 
 
+CDP = plugin("cdp")
+
+
 @pytest.mark.parametrize(
-    ("flags", "actions", "open_to"), [({}, ["preempt"], False), ({"enablePreemptable": False}, ["preempt"], True)]
+    ("plugins", "cooldown", "open_to"),
+    [
+        ([CDP], "2h", False),
+        ([CDP], "5m", True),
+        ([plugin("cdp", enablePreemptable=False)], "2h", True),
+        ([], "2h", True),
+    ],
 )
-def test_the_cooldown_plugin_is_switched_off_by_its_flag(
-    specs: Specs, state: ClusterState, flags: dict[str, bool], actions: list[str], open_to: bool
-) -> None:
-    assert specs.scheduler is not None
-    fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": "2h"})
-    scheduler = replace(specs.scheduler, actions=tuple(actions), tiers=((plugin("priority"), plugin("cdp", **flags)),))
-    assert gang(lower(replace(specs, scheduler=scheduler), fresh)[0], "sweep").eviction.evictable is open_to
-
-
-@pytest.mark.parametrize(("cooldown", "open_to"), [("5m", True), ("2h", False)])
 def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
-    specs: Specs, state: ClusterState, cooldown: str, open_to: bool
+    specs: Specs, state: ClusterState, plugins: list[PluginSpec], cooldown: str, open_to: bool
 ) -> None:
-    assert specs.scheduler is not None
     fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": cooldown})
-    (first, *rest) = specs.scheduler.tiers
-    guarded = replace(specs.scheduler, tiers=((*first, replace(first[0], name="cdp")), *rest))
-    assert gang(lower(specs, fresh)[0], "sweep").eviction.evictable
-    assert gang(lower(replace(specs, scheduler=guarded), fresh)[0], "sweep").eviction.evictable is open_to
+    guarded = scheduled(specs, actions=("preempt",), tiers=((plugin("priority"), *plugins),))
+    assert gang(lower(guarded, fresh)[0], "sweep").eviction.evictable is open_to
 
 
 def test_a_cooldown_guards_its_own_pod_alone(specs: Specs, state: ClusterState) -> None:
     """The label counts before the annotation (podCooldownTime), what a pod says before its template."""
+    specs = scheduled(specs, tiers=((plugin("priority"), CDP),))
     assert specs.scheduler is not None
-    (first, *rest) = specs.scheduler.tiers
-    specs = replace(specs, scheduler=replace(specs.scheduler, tiers=((*first, replace(first[0], name="cdp")), *rest)))
     long, short = ({"volcano.sh/cooldown-time": text} for text in ("2h", "5m"))
 
     def protected(state: ClusterState, specs: Specs = specs) -> tuple[bool, int]:

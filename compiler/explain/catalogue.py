@@ -64,7 +64,8 @@ class Catalogue:
         messages = [self._part(j, part, parts) for part in parts]
         edits, _, effects = zip(*(message.message.partition("; ") for message in messages), strict=True)
         numbered = ", ".join(f"({number}) {edit}" for number, edit in enumerate(edits, 1))
-        sentence = "; ".join((numbered if len(edits) > 2 else " and ".join(edits), *dict.fromkeys(filter(None, effects))))
+        together = numbered if len(edits) > 2 else " and ".join(edits)
+        sentence = "; ".join((together, *dict.fromkeys(filter(None, effects))))
         return replace(messages[0], message=sentence, also=tuple(messages[1:]))
 
     def _part(self, j: int, part: Fact | Repair, together: Sequence[Fact | Repair]) -> CodedMessage:

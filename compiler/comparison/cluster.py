@@ -18,7 +18,6 @@ from compiler.fields.times import duration_text, rfc3339
 from compiler.lower.gang_order import class_priorities
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec, Specs
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
-from compiler.specs.pod_spec import Taint
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec
 from compiler.volcano.plugin_plans import PLUGIN_PLANS
 
@@ -60,7 +59,8 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
     new, gone, common = paired(_by_name(before), _by_name(after))
     yield from _listing("node new", list(new))
     yield from _listing("node gone", list(gone))
-    if renamed := set(map(_unpadded, gone)) & set(map(_unpadded, new)):
+    unpadded = [{re.sub(r"-0+(?=\d+\Z)", "-", name) for name in names} for names in (gone, new)]
+    if renamed := unpadded[0] & unpadded[1]:
         yield f"{count_text(len(renamed), 'node')} renamed: count decides the digits; names: [a-[00-15]] keeps them"
     changed: dict[tuple[str, ...], list[str]] = {}
     for name, pair in common.items():
@@ -77,10 +77,6 @@ def _node_changes(before: Sequence[NodeSpec], after: Sequence[NodeSpec]) -> Iter
             yield f"in all {shown[0]} -> {shown[1]} {unit_heading(resource, resources)}"
 
 
-def _unpadded(name: str) -> str:
-    return re.sub(r"-0+(?=\d+\Z)", "-", name)
-
-
 def _maintenance(nodes: Sequence[NodeSpec]) -> dict[str, object]:
     return {node.name: node.maintenance_windows for node in nodes if node.maintenance_windows}
 
@@ -95,16 +91,9 @@ def _change_texts(changed: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
                     yield _key_text(field, key, old.get(key), new.get(key))
         elif field in _LISTED:
             for word, items, others in (("removed", old, new), ("added", new, old)):
-                yield from (
-                    f"{_LISTED[field](item)} {word}{_eviction(item, word)}" for item in items if item not in others
-                )
+                yield from (f"{_LISTED[field](item)} {word}" for item in items if item not in others)
         else:
             yield f"{_field_text(field)} changed"
-
-
-def _eviction(item: Any, word: str) -> str:
-    evicts = word == "added" and isinstance(item, Taint) and item.effect == "NoExecute"
-    return " (Kubernetes evicts pods that do not tolerate it)" if evicts else ""
 
 
 def _window_text(window: tuple[int, int]) -> str:
@@ -113,7 +102,7 @@ def _window_text(window: tuple[int, int]) -> str:
 
 
 _LISTED: Mapping[str, Callable[[Any], str]] = {
-    "taints": lambda taint: f"taint {taint_text(taint)}",
+    "taints": lambda it: f"taint {taint_text(it)}{' (evicts pods without toleration)' * (it.effect == 'NoExecute')}",
     "maintenance_windows": _window_text,
 }
 

@@ -40,26 +40,20 @@ def quota_diagnostics(
 ) -> Iterator[Diagnostic]:
     """One for each resource of a quota that has no room for all pods to come, at the first job that exceeds it."""
     state = state or ClusterState()
-    live = {(namespace_of(quota), name_of(quota)) for quota in state.resource_quotas}
+    live = {(namespace_of(quota), name_of(quota)): quota for quota in state.resource_quotas}
     declared = (found.data for found in specs.documents if found.kind == "ResourceQuota")
-    new = [quota for quota in declared if (namespace_of(quota), name_of(quota)) not in live]
     pods = _PodsToCome(specs, origins, problem, plan, state)
-    for quota in (*state.resource_quotas, *new):
-        jobs = pods.jobs_by_namespace.get(namespace_of(quota), ())
-        for limit in _limits(quota, specs) if jobs else ():
+    for key, quota in {**live, **{(namespace_of(each), name_of(each)): each for each in declared}}.items():
+        jobs = pods.jobs_by_namespace.get(key[0], ())
+        for limit in _limits(quota, status_of(live.get(key, {}))) if jobs else ():
             yield from _limit_diagnostics(limit, jobs, pods)
 
 
-def _limits(quota: Any, specs: Specs) -> Iterator[_Limit]:
-    """Yield the limits in the quota's status; or in the repository, if it declares the quota."""
-    key, spec, status = (namespace_of(quota), name_of(quota)), quota.get("spec") or {}, status_of(quota)
-    hard = status.get("hard") or spec.get("hard")
-    for document in specs.documents:
-        if document.kind == "ResourceQuota" and (document.namespace or "default", document.name) == key:
-            spec = document.data.get("spec") or {}
-            hard = spec.get("hard")
+def _limits(quota: Any, status: Mapping[str, Any]) -> Iterator[_Limit]:
+    """Yield the limits of a quota. status: of the live one."""
+    spec = quota.get("spec") or {}
     used = {name: amount for name, _, amount in limited_amounts(status.get("used"))}
-    for name, resource, amount in limited_amounts(hard):
+    for name, resource, amount in limited_amounts(spec.get("hard")):
         yield _Limit(name_of(quota), spec, resource, amount, used.get(name, 0))
 
 

@@ -68,5 +68,5 @@ def test_a_count_with_another_number_of_digits_renames_nodes() -> None:
 def test_a_taint_that_evicts_says_so() -> None:
     tainted = POOL.replace("spec: {", "spec: {taints: [{key: a, effect: NoExecute}], ")
     comparison = changes(BASE, {**BASE, "cluster-specs/demo/nodes.yaml": tainted})
-    text = "4 nodes: taint a:NoExecute added (Kubernetes evicts pods that do not tolerate it): n-0 to 3"
+    text = "4 nodes: taint a:NoExecute (evicts pods without toleration) added: n-0 to 3"
     assert text in comparison.resources

@@ -41,6 +41,8 @@ EXECUTOR_FAILED = declare_rule("GP503", "warning")
 TIME_LIMIT_REACHED = declare_rule("GP504", "warning")
 PLAN_REJECTED = declare_rule("GP502", "error")
 
+WITHOUT_NODES = "GP355"
+"""Of a repository without nodes: the state brings some."""
 RESERVED_SHARE, RESERVED_LOWERINGS = 0.1, 6.0
 """Kept of a time limit for what follows the plan (verifying, views): a share of it, and times what lowering took, which
 grows with the same pods and nodes."""
@@ -83,6 +85,8 @@ def compile_specs(
     """`compile_repository` for specs that were read already."""
     limit = limit or CommandLimit()
     digests = input_digests(tree, specs)
+    if state is not None and state.nodes:
+        specs = replace(specs, diagnostics=tuple(each for each in specs.diagnostics if each.code != WITHOUT_NODES))
     if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return Outcome(fatal, specs, digests)
     began = time.monotonic()

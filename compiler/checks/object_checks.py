@@ -84,7 +84,7 @@ def cluster_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
         and not check_input.failed_names("Node.")
     ):
         message = f"cluster {check_input.specs.cluster.name!r} has no nodes"
-        yield Finding(check_input.specs.cluster.document, ("metadata", "name"), message, "add a NodePool or Nodes")
+        yield Finding(check_input.specs.cluster.document, ("metadata", "name"), message, "add them, or use --state")
 
 
 @check("GP362", "node without hostname label", "warning")

@@ -191,3 +191,9 @@ def test_no_document_is_to_blame_for_what_only_fails_beside_what_runs(monkeypatc
     monkeypatch.setattr(compiler.pipeline, "lower", fails_on_pods)
     with pytest.raises(KeyError, match="odd"):
         compile_repository(Repository(FILES), state=ClusterState((node("n", {"cpu": "8"}),), (pod("odd"),)))
+
+
+def test_a_repository_without_nodes_is_no_finding_where_the_state_has_some() -> None:
+    files = {"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode()}
+    for state, found in ((None, ["GP355"]), (ClusterState.from_objects([node("n-0", {"cpu": "8"})]), [])):
+        assert [each.code for each in compile_repository(Repository(files), state=state).diagnostics] == found

@@ -10,10 +10,12 @@ from itertools import filterfalse
 from typing import NamedTuple
 
 from compiler.cluster_state.cluster_state import StateError
-from compiler.cluster_state.nodes import offered_amounts
+from compiler.cluster_state.nodes import observed_node, offered_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
-from compiler.kubernetes import ALWAYS_COMPARED, annotations_of, is_finished_pod, status_of
-from compiler.specs.pod_spec import Amounts, VgpuRequest
+from compiler.kinds.common.pods import PodSpecModel, pod_spec
+from compiler.kubernetes import ALWAYS_COMPARED, annotations_of, is_finished_pod, labels_of, status_of
+from compiler.specs.eligibility import NodeMasks
+from compiler.specs.pod_spec import TOLERATE_ALL, Amounts, VgpuRequest
 from compiler.volcano.shared_devices import VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER, shared_devices_of
 from reconciler.changes.pods import GateLift
 from reconciler.cluster.objects import Object
@@ -50,6 +52,9 @@ class Room:
             try:
                 if lift.node in self.shared_nodes and _needs_single_devices(lift.pod):
                     return Shortage(lift.node, f"node {lift.node}: evicted pods still hold devices", is_passing=True)
+                if not self._is_selected(lift):
+                    message = "its labels are not those that the pod's nodeSelector or affinity asks for"
+                    return Shortage(lift.node, f"node {lift.node}: {message}")
                 needed.setdefault(lift.node, Counter()).update(self._amounts_of(lift.pod, lift.node))
             except StateError as error:
                 return Shortage(lift.node, str(error))
@@ -59,6 +64,20 @@ class Room:
         for node, amounts in needed.items():
             self._free_amounts(node).subtract(amounts)
         return None
+
+    def _is_selected(self, lift: GateLift) -> bool:
+        """Return whether the pod's selector and required affinity match the node as it is now. A plan keeps the place
+        of a running pod whose node has other labels since; the pod that replaces it would not be bound there."""
+        spec, node = lift.pod["spec"], self.nodes.get(lift.node, {})
+        labels = labels_of(node)
+        if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+            return False
+        affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+        if not affinity or not node:
+            return True
+        asked = pod_spec(PodSpecModel.model_validate({"containers": [], "affinity": {"nodeAffinity": affinity}}))
+        requirement = frozenset[tuple[str, str]](), asked.node_affinity, TOLERATE_ALL, "", "", None
+        return bool(NodeMasks([observed_node(node)]).nodes_matching(requirement))
 
     def excess(self, lift: GateLift) -> str:
         """Return the first resource requested by a counted pod that is overcommitted on the node."""

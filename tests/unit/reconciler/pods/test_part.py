@@ -271,6 +271,27 @@ def test_a_pod_that_comes_back_waits_for_a_plan_where_its_node_offers_less_than_
     assert (unlike != p.fingerprint) == (not returns), "the plan rests on it"
 
 
+@pytest.mark.parametrize("asks", ["selector", "affinity"])
+@pytest.mark.parametrize(("zone", "is_lifted"), [("z", True), ("other", False)])
+def test_a_pod_that_comes_back_is_not_given_a_node_whose_labels_have_changed(
+    world: PodsWorld, asks: str, zone: str, is_lifted: bool
+) -> None:
+    """Its gang runs on there, so the plan keeps the place; the pod was never bound, and nothing was planned anew before
+    the bind timeout."""
+    world.plan(planned("g", "keep", n1=2))
+    lost = pod("g", 0)
+    rows = [{"key": "zone", "operator": "In", "values": ["z"]}]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": rows}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    lost["spec"] |= {"nodeSelector": {"zone": "z"}} if asks == "selector" else {"affinity": affinity}
+    changed = node("n1")
+    changed["metadata"]["labels"]["zone"] = zone
+    p = world.act(live_job("g"), lost, pod("g", 1, "n1"), changed)
+    assert bool(p.lifted) == is_lifted
+    assert ("its labels are not" in p.unlifted.get(key_of("g"), "")) != is_lifted
+    assert (world.part.lifter.still_refused(world.snapshot) == {key_of("g")}) != is_lifted, "another plan is made"
+
+
 def test_nothing_is_planned_on_a_node_that_no_selector_can_name(world: PodsWorld) -> None:
     """The plan gave a gang such a node, its gates were never lifted, and nothing said so."""
     world.plan(planned("g", "keep", n1=1))

@@ -19,7 +19,7 @@ from solver.options import Options
 from solver.placement.growth import grow_gangs
 from solver.placement.keep import keeps_former_places
 from solver.placement.role_affinity import improve_role_affinity
-from solver.placement.spread_pods import spread_pods_evenly
+from solver.placement.spread import spread_pods_evenly
 from solver.plan import Action, Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.preemption.plan_state import PlanState
 from solver.problem import Problem
@@ -30,8 +30,7 @@ from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
 from solver.state.state import State
-from solver.timeline.entitled_growth import plan_with_entitled_growth
-from solver.timeline.unused_shares import lend_dedicated_domains, pass_shares_on
+from solver.timeline.entitled_growth import lend_dedicated_domains, pass_shares_on, plan_with_entitled_growth
 from solver.validation.values import validate
 
 DECIDING_SHARE = 0.7

@@ -24,10 +24,9 @@ from compiler.traces.trace import Trace
 from compiler.traces.workloads import RequestedTimes, make_workload
 from solver.mip.executors import Mapper, process_executor
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.contrast import EQUAL, UNCERTAIN, Contrast
+from solver.simulation.contrast import EQUAL, UNCERTAIN, Contrast, Trial, default_budget, try_sides
 from solver.simulation.pieces import Piece, PieceTask, Side
 from solver.simulation.replay import Simulation
-from solver.simulation.trial import Trial, default_budget, try_sides
 from solver.simulation.workload import SECOND, Workload
 
 JOBS = 5_000

@@ -18,7 +18,7 @@ from compiler.traces.trace import Trace
 from compiler.traces.workloads import RequestedTimes, Sampling, make_workload
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
-from solver.simulation.promises import Promises
+from solver.simulation.measures import Promises
 from solver.simulation.replay import Replay, Simulation
 from solver.simulation.workload import SECOND
 

@@ -14,7 +14,7 @@ from compiler.views.report import replay_page
 from compiler.views.style import Style
 from solver.forecast import SHARE as STATED
 from solver.forecast import PromiseScore
-from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, UNCERTAIN, Contrast
+from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, UNCERTAIN, Contrast, Trial
 from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
 from solver.simulation.pieces import joined
 from solver.simulation.replay import Replay
@@ -29,7 +29,6 @@ from solver.simulation.shares import (
     share_curves,
     share_error,
 )
-from solver.simulation.trial import Trial
 from solver.simulation.workload import SECOND, Workload
 
 MARKDOWN_LIMIT = 4_000

@@ -60,10 +60,10 @@ from reconciler.git.process import GitError
 from reconciler.inventory.store import runs_of
 from solver.problem import Problem
 from solver.simulation.catalogue import POLICIES
+from solver.simulation.contrast import default_budget, try_sides
+from solver.simulation.measures import Promises
 from solver.simulation.pieces import Piece, PieceTask, Side
-from solver.simulation.promises import Promises
 from solver.simulation.replay import Replay, Simulation, Watch
-from solver.simulation.trial import default_budget, try_sides
 from solver.simulation.workload import SECOND, Workload
 
 PROGRESS_SECONDS = 10.0

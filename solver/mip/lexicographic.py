@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import pulp
 
-from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
+from solver.mip.engine import FEASIBILITY_TOLERANCE, ModelArrays, solve_model
 from solver.mip.rows import Terms, at_least, linear
-from solver.mip.transfer import ModelArrays
 from solver.options import Options
 from solver.plan import Objective
 

@@ -28,10 +28,9 @@ from solver.models.pod_rule_rows import pod_rules, rule_terms
 from solver.models.sets import Sets
 from solver.models.variables import Variables, build_variables, pods_by_bucket
 from solver.problem import Gang, Placement, Vector
-from solver.semantics.device_slots import FreeVectors
+from solver.semantics.device_slots import FreeVectors, HeldShare
 from solver.semantics.eviction_rights import ReclaimLimits, Victim, evictable_placements, loss_per_pod, whole_unit
 from solver.semantics.placements import placed_demand
-from solver.semantics.slot_holdings import HeldShare
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ Letters as in docs/develop/model.md: of pod rule rho, B new pods only own it, M 
 
 Exact where every bucket lies inside one domain. A bucket that straddles several is left out of the rows of
 anti-affinity, separation and quotas, and switches off those of the other two: a relaxation. The packed pods are checked
-(`placement.realise`), and straddling buckets are split where they broke a rule.
+(`placement.pack`), and straddling buckets are split where they broke a rule.
 """
 
 from __future__ import annotations

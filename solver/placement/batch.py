@@ -33,7 +33,7 @@ from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Budget, Options
 from solver.placement.fit import shortage
 from solver.placement.node_exchange import exchange_pods
-from solver.placement.realise import pack_buckets
+from solver.placement.pack import pack_buckets
 from solver.placement.spread import PlacementResult, gang_pods_by_bucket
 from solver.placement.spread import place_admitted as spread_together
 from solver.plan import Objective

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solver.admission.incumbent import incumbent_values
+from solver.admission.admit import incumbent_values
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.mip.lexicographic import Goal, LexicographicSolver
 from solver.mip.rows import linear
@@ -17,7 +17,7 @@ from solver.models import placement_cost as goals
 from solver.models.sets import Sets, split_buckets
 from solver.models.variables import Variables
 from solver.placement import bounds
-from solver.placement.realise import pack_buckets, repack_tighter
+from solver.placement.pack import pack_buckets, repack_tighter
 from solver.placement.task import PlacementTask
 from solver.semantics.placement_cost import COST_NAMES, NODE_GROUPS, SEPARATIONS, PlacementCost
 from solver.semantics.placements import Placements

@@ -11,7 +11,7 @@ from solver.mip.engine import solve_model
 from solver.models import constraints, variables
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Options
-from solver.placement.realise import pack_buckets
+from solver.placement.pack import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
 from solver.problem import Subgroup
 from solver.semantics.gang_classes import GangClass

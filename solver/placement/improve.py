@@ -15,7 +15,7 @@ import numpy as np
 
 from solver.placement import identical_pods
 from solver.placement.exact import relaxed_spread_bound, single_gang_sets, solve_gangs, solve_jointly
-from solver.placement.realise import repack_tighter
+from solver.placement.pack import repack_tighter
 from solver.placement.task import PlacementTask, TopologyCost
 from solver.problem import PodRequest
 from solver.search import Incumbent, Limits, Moves, improve

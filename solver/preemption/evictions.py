@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.placement.fit import shortage
 from solver.problem import Problem, Vector
-from solver.semantics.device_slots import FreeVectors, IntArray
+from solver.semantics.device_slots import FreeVectors, IntArray, add_held_shares
 from solver.semantics.eviction_rights import (
     EvictedUnit,
     ReclaimLimits,
@@ -34,7 +34,6 @@ from solver.semantics.exclusions import accessible_dedicated_nodes
 from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placements import add_vectors, merge_placements, subtract_placements
 from solver.semantics.queues import PODS
-from solver.semantics.slot_holdings import add_held_shares
 from solver.state.selected_pods import PodRuleCounts
 from solver.state.state import Pods, State
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from solver.problem import EvictionVotes, Gang, Limits, Placement, Problem, Vector
 from solver.semantics import entitlements, queues
-from solver.semantics.device_slots import IntArray
+from solver.semantics.device_slots import HeldShare, IntArray
 from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
 from solver.semantics.placements import add_vectors, placed_demand, requested_resources, subtract_placements
-from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import TopologyTree
 
 SHARE_DELTA = Fraction(1, 1_000_000)

@@ -40,7 +40,7 @@ def share_measures(problem: Problem, entitlements: Sequence[float]) -> tuple[Sha
     capacity         max_r held_r / deserved_r, pods among them; where nothing but pods is deserved 1 + the weighted
                      dominant share: after those that have less than they deserve, as in Volcano (where it is 1),
                      and yet fair among themselves
-    drf's hierarchy  max_r held_r / total_r / entitled_q          (`hierarchical_drf.entitlements`)
+    drf's hierarchy  max_r held_r / total_r / entitled_q          (`drf_entitlements`)
     else             max_r held_r / total_r / weight_q            (Ghodsi et al., Dominant Resource Fairness, NSDI 2011)
     """
     whole = problem.totals

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from solver.problem import Limits, Problem, Vector
-from solver.semantics import entitlements, hierarchical_drf, queues, share_measures
+from solver.semantics import entitlements, queues, share_measures
 from solver.semantics.entitlements import QueueCeiling, queue_ceilings
 from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.gang_classes import waiting_class
@@ -59,7 +59,7 @@ class QueueRules:
     @cached_property
     def share_measures(self) -> tuple[ShareMeasure, ...]:
         """Return queue -> the measure by which it is compared with others."""
-        weights = hierarchical_drf.entitlements(self.problem) if self.problem.policy.drf_hierarchy else ()
+        weights = entitlements.drf_entitlements(self.problem) if self.problem.policy.drf_hierarchy else ()
         return share_measures.share_measures(self.problem, weights)
 
     @cached_property

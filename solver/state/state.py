@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.problem import Placement, Problem, Vector
-from solver.semantics.device_slots import FreeVectors, IntArray
+from solver.semantics.device_slots import FreeVectors, IntArray, SlotHoldings
 from solver.semantics.exclusions import NodeSet, exclude_nodes
 from solver.semantics.gang_classes import ClassRole
 from solver.semantics.placement_cost import HeldDomains
@@ -30,7 +30,6 @@ from solver.semantics.placements import (
     placed_demand,
     subtract_placements,
 )
-from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.queue_books import QueueBooks

@@ -14,7 +14,7 @@ from itertools import combinations, product
 from math import gcd, lcm
 
 from solver.problem import Gang, Problem, Vector
-from solver.semantics.hierarchical_drf import entitlements
+from solver.semantics.entitlements import drf_entitlements as entitlements
 from tests.builders.queue_rules import ShareMeasure
 from tests.property.brute import (
     FreeCapacity,

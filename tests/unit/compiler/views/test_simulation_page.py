@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from compiler.views.simulation import POINTS, ContrastView, SimulationView, comparison_page, simulation_page
+from solver.simulation.contrast import Trial
 from solver.simulation.pieces import Piece
-from solver.simulation.trial import Trial
 from tests.builders.simulations import job, machines, replay, workload
 
 HOSTILE = "</script><script>alert(1)</script>"

@@ -19,7 +19,7 @@ from compiler.cli.root import cli
 from reconciler.cli import load_tree
 from reconciler.cli import simulate as command
 from solver.mip.executors import process_executor
-from solver.simulation import contrast, trial
+from solver.simulation import contrast
 from solver.simulation.catalogue import POLICIES
 from tests.builders.beside import beside
 from tests.builders.git_source import Source
@@ -297,7 +297,7 @@ def test_both_sides_are_compared_in_workers_with_the_same_bytes(
 ) -> None:
     workers = process_executor(2, min_work=0)
     drawn = mock.Mock(side_effect=contrast.contrasts_by)
-    monkeypatch.setattr(trial, "contrasts_by", drawn)
+    monkeypatch.setattr(contrast, "contrasts_by", drawn)
     specs = source.folder / "cluster-specs" / "c"
     specs.mkdir(parents=True)
     (specs / "cluster.yaml").write_text(CLUSTER)

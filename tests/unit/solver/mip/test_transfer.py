@@ -7,9 +7,8 @@ from random import Random
 import numpy as np
 import pulp
 
-from solver.mip.engine import solve_model
+from solver.mip.engine import ModelArrays, solve_model
 from solver.mip.rows import at_most, equal, linear
-from solver.mip.transfer import ModelArrays
 from solver.options import Options
 
 

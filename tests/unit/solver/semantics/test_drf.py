@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver.problem import Policy
-from solver.semantics.hierarchical_drf import entitlements
+from solver.semantics.entitlements import drf_entitlements as entitlements
 from tests.builders.beside import beside
 from tests.builders.plans import proven_plan, started_per_queue
 from tests.builders.problems import gang, nodes, one_pod_gangs, problem, queue, role

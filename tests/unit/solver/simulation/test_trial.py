@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from solver.simulation.contrast import UNCERTAIN
+from solver.simulation.contrast import LEAST_WINDOWS, UNCERTAIN, Trial, default_budget, try_sides
 from solver.simulation.pieces import Piece, PieceTask, Side
-from solver.simulation.trial import LEAST_WINDOWS, Trial, default_budget, try_sides
 from solver.simulation.workload import Workload
 from tests.builders.simulations import replay
 from tests.unit.solver.simulation.test_pieces import month, replayed

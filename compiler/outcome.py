@@ -22,7 +22,7 @@ from compiler.explain.provenance import Provenance
 from compiler.explain.rivals import Rivals, gang_before, with_earlier_gangs
 from compiler.explain.statements import CodedMessage
 from compiler.lower.digest import problem_digest
-from compiler.lower.gang_order import class_priorities
+from compiler.lower.inputs import class_priorities
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.lower.reserved_room import EmptyNodes, ReservedRoom
 from compiler.session import Session

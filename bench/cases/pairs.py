@@ -18,10 +18,9 @@ from bench.traces import trace_file
 from compiler.pipeline import empty_cluster
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_trace
 from compiler.traces.trace import Trace
-from compiler.traces.workloads import RequestedTimes, make_workload
+from compiler.traces.workloads import RequestedTimes, lower_scheduler, make_workload
 from solver.mip.executors import Mapper, process_executor
 from solver.simulation.catalogue import POLICIES
 from solver.simulation.contrast import EQUAL, UNCERTAIN, Contrast, Trial, default_budget, try_sides

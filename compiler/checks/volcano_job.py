@@ -1,14 +1,21 @@
-"""Checks of Volcano Jobs, after Volcano's admission (pkg/webhooks/admission/jobs)."""
+"""Checks of Volcano Jobs, after Volcano's admission (pkg/webhooks/admission/jobs).
+
+The flags of job plugins are those of pkg/controllers/job/plugins of Volcano 1.15.1 and 1.16; check GP436 compares with
+the cluster's release.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.diagnostics.diagnostic import Severity, did_you_mean, suggestion
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.job_plugins import FLAGS, flag_flaws
+from compiler.volcano.arguments import TRUTH_WORDS
 from compiler.volcano.task_topology import wrong_names
 
 if TYPE_CHECKING:
@@ -27,7 +34,12 @@ POLICY_ACTIONS = (
     "CompleteJob",
     "ResumeJob",
 )
-JOB_PLUGINS = tuple(FLAGS)
+FLAGS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    (files("compiler.volcano") / "job_plugins.toml").read_text("utf-8")
+)
+"""Job plugin -> flag -> bool, int, text, or task (the name of one of the job's tasks)."""
+_FLAG = re.compile(r"--?(?P<name>[^-=][^=]*)(?:=(?P<value>.*))?", re.DOTALL)
+_INT = re.compile(r"[-+]?(\d+|0[xX][0-9a-fA-F]+)")
 MAX_CYCLE_SHOWN = 8
 
 
@@ -201,9 +213,9 @@ def unknown_job_plugins(check_input: DocumentInput) -> Iterator[Finding]:
     refuses others. Fix: correct the name."""
     for document, job in check_input.documents_of(VOLCANO_JOB):
         for name in job.spec.plugins or {}:
-            if name not in JOB_PLUGINS:
+            if name not in FLAGS:
                 message = f"there is no job plugin {name!r}"
-                yield Finding(document, ("spec", "plugins", name), message, _suggestion(name, JOB_PLUGINS))
+                yield Finding(document, ("spec", "plugins", name), message, _suggestion(name, tuple(FLAGS)))
 
 
 @check("GP369", "argument of a job plugin without effect", "warning", of_document=True)
@@ -214,9 +226,44 @@ def unread_plugin_arguments(check_input: DocumentInput) -> Iterator[Finding]:
     for document, job in check_input.documents_of(VOLCANO_JOB):
         names = job.spec.task_names
         for plugin, arguments in (job.spec.plugins or {}).items():
-            for flaw in flag_flaws(plugin, arguments or (), names) if plugin in FLAGS else ():
-                path = ("spec", "plugins", plugin, flaw.index)
-                yield Finding(document, path, flaw.message, flaw.help)
+            for index, message, help in _flag_flaws(plugin, arguments or (), names) if plugin in FLAGS else ():
+                yield Finding(document, ("spec", "plugins", plugin, index), message, help)
+
+
+def _flag_flaws(plugin: str, arguments: Sequence[str], tasks: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the faults of a plugin's arguments: index, message and help. As in Go's package flag, the first unreadable
+    one ends the reading."""
+    flags, index = FLAGS[plugin], 0
+    while index < len(arguments):
+        text, at = arguments[index], index
+        index += 1
+        match = _FLAG.fullmatch(text)
+        if match is None:
+            message = f"{text!r} is not a flag, and the plugin {plugin} reads nothing from there on"
+            yield at, message, "write --NAME=VALUE, or remove it"
+            return
+        name, value = match["name"], match["value"]
+        if name not in flags:
+            known = ", ".join(f"--{flag}" for flag in flags)
+            help = suggestion(
+                f"--{name}", [f"--{flag}" for flag in flags], f"use one of {known}" if flags else "remove it"
+            )
+            yield at, f"the plugin {plugin} has no flag --{name}, and reads nothing from there on", help
+            return
+        if value is None and flags[name] != "bool":
+            value = arguments[index] if index < len(arguments) else ""
+            index += 1
+        yield from _value_flaws(at, name, "true" if value is None else value, flags[name], tasks)
+
+
+def _value_flaws(at: int, name: str, value: str, kind: str, tasks: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    if kind == "task" and value not in tasks:
+        help = suggestion(value, tasks, f"name one of its tasks: {', '.join(tasks)}")
+        yield at, f"--{name} names the task {value!r}, which the job does not have", help
+    elif kind == "int" and not _INT.fullmatch(value):
+        yield at, f"--{name} is {value!r}, not a whole number", "write a whole number"
+    elif kind == "bool" and value not in TRUTH_WORDS:
+        yield at, f"--{name} is {value!r}, not true or false", "write true or false"
 
 
 @check("GP331", "partitions do not add up to the replicas", of_document=True)

@@ -1,4 +1,5 @@
-"""`gangplan check`: every problem of a repository at once."""
+"""`gangplan check`: every problem of a repository at once; `--fix` and `--diff` repeat certain fixes until none
+remains."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from compiler.cli.inputs import (
     wants_colour,
     wants_links,
 )
+from compiler.cli.reading_cache import replace_file
 from compiler.repository.paths import ROOT_FOLDERS
 
 if TYPE_CHECKING:
@@ -77,9 +79,9 @@ def check(
     """
     ctx = click.get_current_context()
     pause_garbage_collection()
-    from compiler.diagnostics.folding import fold_diagnostics
+    from compiler.diagnostics.diagnostic import fold_diagnostics
     from compiler.diagnostics.render.words import severity_counts
-    from compiler.explain.names import count_text
+    from compiler.fields.texts import count_text
     from compiler.repository.tree import Repository
 
     if output and form and output != form:
@@ -114,10 +116,10 @@ def _fixed(
 ) -> Repository:
     """Return the tree with the fixes that are certain; they are written and listed, or shown as a patch, which ends the
     command."""
-    from compiler.cli.fixing import fixed_tree, write_files
+    from compiler.cli.check import fixed_tree, write_files
     from compiler.diagnostics.render.words import place_text, sentence
-    from compiler.explain.names import count_text
-    from compiler.views.patch import patch_text
+    from compiler.fields.texts import count_text
+    from compiler.views.machine import patch_text
 
     after, fixed = fixed_tree(tree, find)
     if is_shown:
@@ -270,3 +272,42 @@ def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository,
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(summary_markdown(diagnostics))
     return RENDERERS[form](diagnostics)
+
+
+_MAX_ROUNDS = 10
+"""Most rounds: a fix may reveal a further finding."""
+
+
+def fixed_tree(
+    tree: Repository, find: Callable[[Repository], Sequence[Diagnostic]]
+) -> tuple[Repository, list[Diagnostic]]:
+    """Return the tree with every fix that is certain, and the findings that it ends. find: the findings on a tree."""
+    from compiler.emit.edited_files import Fixes
+
+    fixed: list[Diagnostic] = []
+    for _ in range(_MAX_ROUNDS):
+        changed, done = Fixes(tree.files).applied(find(tree))
+        if not done:
+            break
+        fixed += done
+        tree = tree.with_files(changed)
+    return tree, fixed
+
+
+def write_files(root: Path, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> None:
+    """Write the files that differ, each whole or not at all. ClickException for one that cannot be written, or that
+    somebody has changed meanwhile."""
+    for file in sorted(after):
+        if after[file] != before[file]:
+            try:
+                _write_file(root / file, before[file], after[file])
+            except OSError as problem:
+                raise click.ClickException(f"{file} is not changed: {problem.strerror}") from problem
+
+
+def _write_file(path: Path, before: bytes, after: bytes) -> None:
+    if path.read_bytes() != before:
+        raise click.ClickException(f"{path} is not changed: it was edited meanwhile")
+    with path.open("r+b") as file:  # refuses a file that is read-only
+        mode = os.fstat(file.fileno()).st_mode
+    replace_file(path, [after], mode)

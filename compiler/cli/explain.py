@@ -17,7 +17,7 @@ from compiler.cli.inputs import (
     print_diagnostics,
     terminal_style,
 )
-from compiler.explain.names import count_text
+from compiler.fields.texts import count_text
 
 if TYPE_CHECKING:
     from compiler.diagnostics.diagnostic import Diagnostic
@@ -75,7 +75,7 @@ def _print_patches(
     are alternatives: `--repair` chooses one that an earlier one has not made needless."""
     from compiler.cli.inputs import folder_in_git, load_tree
     from compiler.emit.repaired_files import edited_by_repairs
-    from compiler.views.patch import patch_text
+    from compiler.views.machine import patch_text
 
     tree, found, printed = load_tree(ctx, inputs.repo), list[str](), 0
     for decision in decisions:

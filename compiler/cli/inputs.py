@@ -289,7 +289,7 @@ def _with_lock(path: Path | None, specs: Specs, state: ClusterState | None) -> C
 
 def print_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
-    from compiler.diagnostics.folding import fold_diagnostics
+    from compiler.diagnostics.diagnostic import fold_diagnostics
     from compiler.diagnostics.render import render_text
 
     if diagnostics:
@@ -304,7 +304,7 @@ def wants_colour(stream: Any) -> bool:
 
 def wants_links(stream: Any) -> bool:
     """Return whether to write links: where colours are, on a terminal that shows links."""
-    from compiler.diagnostics.pages import shows_links
+    from compiler.diagnostics.diagnostic import shows_links
 
     return wants_colour(stream) and shows_links(os.environ)
 

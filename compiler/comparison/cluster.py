@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from compiler.comparison.edits import paired
 from compiler.explain.closed_nodes import taint_text
-from compiler.explain.names import compact_names, count_text
 from compiler.fields.quantity import rounded_amount, unit_heading
+from compiler.fields.texts import compact_names, count_text
 from compiler.fields.times import duration_text, rfc3339
-from compiler.lower.gang_order import class_priorities
+from compiler.lower.inputs import class_priorities
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec, Specs
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.specs.queue_spec import PriorityClassSpec, QueueSpec

@@ -24,8 +24,8 @@ from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
 from compiler.emit.live_changes import FieldDifference, written_differences
 from compiler.emit.waves import KINDS_OF_OTHER_WAVES, manifests
 from compiler.explain.caveats import LIVE_REQUESTS
-from compiler.explain.names import compact_names
 from compiler.fields.quantity import json_amount
+from compiler.fields.texts import compact_names
 from compiler.kubernetes import API_GROUP, PRUNE_ANNOTATION, ROOT_QUEUE, is_never_pruned
 from compiler.outcome import FailLevel, JobDecision, Outcome
 from compiler.reading.clusters import NO_CLUSTER_CODES

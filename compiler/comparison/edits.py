@@ -19,8 +19,7 @@ from compiler.emit.live_changes import (
 )
 from compiler.emit.manifest import REFUSED_BY_SERVER
 from compiler.emit.waves import job_object, runs_as_job
-from compiler.explain.names import compact_names
-from compiler.fields.texts import dotted_path
+from compiler.fields.texts import compact_names, dotted_path
 from compiler.kubernetes import REPLACE_ANNOTATION
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import run_kind_of

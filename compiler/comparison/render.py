@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, cast
 from compiler.comparison.compare import HELD, LIMIT, Comparison, QueueChange
 from compiler.comparison.jobs import JOB_EFFECTS, JobChange
 from compiler.decided import JobEffect
-from compiler.diagnostics.diagnostic import Diagnostic
-from compiler.diagnostics.folding import fold_diagnostics
+from compiler.diagnostics.diagnostic import Diagnostic, fold_diagnostics
 from compiler.diagnostics.render import sarif
 from compiler.diagnostics.render.words import sentence, severity_counts
-from compiler.explain.names import compact_names, count_text
 from compiler.explain.provenance import MAX_SOURCES
 from compiler.fields.quantity import rounded_amount, unit_heading
+from compiler.fields.texts import compact_names, count_text
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
 from compiler.views.data import source_entry

@@ -3,17 +3,22 @@ them.
 
 Every code is declared once, as a `Rule`, and never changes its meaning: GP1xx reading files, GP2xx shape and types of
 one document, GP3xx rules inside and across objects, GP4xx scheduler configuration, GP5xx binding and placement.
+
+For people, findings with one cause are one message: the consequences of an error are folded into it.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import takewhile
 from typing import Any, Literal
+
+from compiler.version import DOCS_URL
 
 Severity = Literal["error", "warning", "info"]
 
@@ -251,3 +256,85 @@ def unquoted(text: object) -> str:
 
 
 _IN_QUOTES = re.compile(r"true|false|[-+]?[0-9]+(?:\.[0-9]+)?")
+
+
+CODES_URL = f"{DOCS_URL}/reference/codes"
+_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio", "Tabby"})
+_TERMINALS = frozenset({"xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm"})
+_VARIABLES = ("WT_SESSION", "KONSOLE_VERSION", "DOMTERM")
+_FIRST_VTE = 5000
+"""VTE 0.50, the first that shows links; GNOME Terminal and others name it in VTE_VERSION."""
+
+
+def code_url(code: str) -> str:
+    """Return the address of the page of a diagnostic, a reason or a repair."""
+    return f"{CODES_URL}/{code}/"
+
+
+def linked_code(code: str, links: bool) -> str:
+    """Return the code, as a link to its page (OSC 8) where the terminal shows links."""
+    return f"\x1b]8;;{code_url(code)}\x1b\\{code}\x1b]8;;\x1b\\" if links else code
+
+
+def shows_links(environment: Mapping[str, str]) -> bool:
+    """Return whether a terminal with these variables shows links. FORCE_HYPERLINK decides where it is set."""
+    if (forced := environment.get("FORCE_HYPERLINK")) is not None:
+        return forced not in ("", "0")
+    version = environment.get("VTE_VERSION", "0")
+    return (
+        environment.get("TERM_PROGRAM") in _PROGRAMS
+        or environment.get("TERM") in _TERMINALS
+        or any(name in environment for name in _VARIABLES)
+        or (version.isdecimal() and int(version) >= _FIRST_VTE)
+    )
+
+
+MAX_NAMES = 3
+
+
+def fold_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return the diagnostics in their order, without repetitions: dependents of an object with errors are counted at
+    its first error, and equal messages about several objects are reported at the first."""
+    found = list(diagnostics)
+    causes = {each.object: each.cause for each in found if each.cause}
+    first_error: dict[str, Diagnostic] = {}
+    for each in found:
+        if each.severity == "error" and not each.cause:
+            first_error.setdefault(each.object, each)
+    waiting: Counter[Diagnostic] = Counter()
+    kept = []
+    for each in found:
+        root = first_error.get(_root(each.cause, causes)) if each.cause else None
+        if root is None:
+            kept.append(each)
+        elif not each.object.startswith("Queue "):
+            waiting[root] += 1
+    return tuple(_with_count(each, waiting[each]) for each in _without_repeats(kept))
+
+
+def _root(name: str, causes: dict[str, str]) -> str:
+    seen = set()
+    while name in causes and name not in seen:
+        seen.add(name)
+        name = causes[name]
+    return name
+
+
+def _without_repeats(diagnostics: list[Diagnostic]) -> Iterable[Diagnostic]:
+    groups: dict[tuple[object, ...], list[Diagnostic]] = {}
+    for each in diagnostics:
+        words = (each.code, each.severity, each.message, each.help)
+        groups.setdefault(words if RULES[each.code].folds else (each,), []).append(each)
+    for group in groups.values():
+        others = list(dict.fromkeys(each.object for each in group if each.object != group[0].object))
+        if not others:
+            yield from group
+            continue
+        names = ", ".join(others[:MAX_NAMES]) + (", ..." if len(others) > MAX_NAMES else "")
+        yield replace(group[0], message=f"{group[0].message} (and {len(others)} more: {names})")
+
+
+def _with_count(diagnostic: Diagnostic, jobs: int) -> Diagnostic:
+    if not jobs:
+        return diagnostic
+    return replace(diagnostic, help=f"{diagnostic.help}; {jobs} job{'s wait' if jobs > 1 else ' waits'} for this")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
-from compiler.explain.names import short_list
 from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.texts import short_list
 from compiler.kubernetes import REPLACE_ANNOTATION, Object, annotations_of
 from compiler.run_kinds import run_kind_of
 from compiler.syntax.documents import FieldPath

@@ -1,4 +1,9 @@
-"""All objects of a cluster with their waves: an emitter for each wave; and their YAML, in one stream or in files."""
+"""All objects of a cluster with their waves: an emitter for each wave; and their YAML, in one stream or in files.
+
+The defaults of Volcano's admission are filled in beforehand, since its mutating webhooks act on create only, and their
+additions would look like drift ever after. The rules are Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`);
+the order of new keys is that of Volcano's types.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,20 @@ from functools import partial
 from typing import Any
 
 from compiler.diagnostics.guard import TakeError, guarded, raise_again
-from compiler.emit import admission, static
+from compiler.emit import static
 from compiler.emit.block import to_yaml
 from compiler.emit.manifest import JOBS_WAVE, Manifest
 from compiler.emit.rewrite import rewrite
 from compiler.emit.scheduler_config_map import config_map
 from compiler.emit.templates import add_gate, annotate, bind_by_gates, mark_pods, name_queue, name_scheduler
-from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL, ROLE_MARK
+from compiler.kubernetes import (
+    API_GROUP,
+    HIERARCHY_ANNOTATION,
+    HIERARCHY_WEIGHTS_ANNOTATION,
+    HOSTNAME_LABEL,
+    ROLE_MARK,
+    ROOT_QUEUE,
+)
 from compiler.lower.origins import Origins
 from compiler.outcome import JobDecision, Outcome
 from compiler.run_kinds import RUN_KINDS, run_kind_of, runs_once
@@ -91,7 +103,7 @@ def _as_written(document: Document) -> dict[str, Any]:
 
 def _queue_object(document: Document) -> dict[str, Any]:
     data = _copy(document.data)
-    admission.fill_queue_defaults(data)
+    fill_queue_defaults(data)
     return data
 
 
@@ -218,7 +230,7 @@ def _hostnames(origins: Origins | None) -> dict[str, str]:
 def _job_object(specs: Specs, decision: JobDecision, hostnames: dict[str, str], document: Document) -> dict[str, Any]:
     gang, data = decision.gang, _with_namespace(document)
     if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
-        admission.fill_job_defaults(data, specs.cluster.default_queue)
+        fill_job_defaults(data, specs.cluster.default_queue)
     if gang.scheduling.schedulable and specs.cluster.binding == "gated":
         bind_by_gates(data, decision)
     elif gang.scheduling.schedulable:
@@ -319,3 +331,61 @@ def texts_by_file(texts: tuple[tuple[Manifest, str], ...]) -> Mapping[str, str]:
             name += f"/{metadata['namespace']}/{metadata['name']}.{manifest.object['kind'].lower()}"
         files.setdefault(f"{name}.yaml", []).append(text)
     return {name: "---\n".join(texts) for name, texts in files.items()}
+
+
+MAX_RETRY = 3
+PLUGINS_NEEDING_SVC = ("tensorflow", "mpi", "pytorch", "ray")
+PLUGINS_NEEDING_SSH = ("mpi",)
+
+
+def fill_job_defaults(data: dict[str, Any], default_queue: str) -> None:
+    """Volcano Job, in place: queue, schedulerName, maxRetry, plugins, and each task's name, minAvailable, maxRetry and
+    dnsPolicy."""
+    spec = data["spec"]
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = "volcano"
+    if not spec.get("queue"):
+        spec["queue"] = default_queue
+    if not spec.get("maxRetry"):
+        spec["maxRetry"] = MAX_RETRY
+    for at, task in enumerate(spec.get("tasks") or ()):
+        _fill_task_defaults(task, at)
+    if not spec.get("minAvailable"):
+        spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
+    plugins = spec.get("plugins")
+    if plugins:
+        for needed, by in (("svc", PLUGINS_NEEDING_SVC), ("ssh", PLUGINS_NEEDING_SSH)):
+            if needed not in plugins and any(name in plugins for name in by):
+                plugins[needed] = []
+
+
+def _fill_task_defaults(task: dict[str, Any], index: int) -> None:
+    if not task.get("name"):
+        task["name"] = f"default{index}"
+    if task.get("minAvailable") is None:
+        parts = task.get("partitionPolicy") or {}
+        task["minAvailable"] = (
+            (parts.get("minPartitions") or 0) * (parts.get("partitionSize") or 0) or task.get("replicas") or 0
+        )
+    if not task.get("maxRetry"):
+        task["maxRetry"] = MAX_RETRY
+    pod = task["template"]["spec"]
+    if pod.get("hostNetwork") and not pod.get("dnsPolicy"):
+        pod["dnsPolicy"] = "ClusterFirstWithHostNet"
+
+
+def fill_queue_defaults(data: dict[str, Any]) -> None:
+    """Volcano Queue, in place: weight, reclaimable, parent, and the root of a hierarchy in annotations."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict):
+        spec = data["spec"] = {}
+    if not spec.get("weight"):
+        spec["weight"] = 1
+    if spec.get("reclaimable") is None:
+        spec["reclaimable"] = True
+    if data["metadata"]["name"] != ROOT_QUEUE and not spec.get("parent"):
+        spec["parent"] = ROOT_QUEUE
+    notes = data["metadata"].get("annotations") or {}
+    path, weights = notes.get(HIERARCHY_ANNOTATION), notes.get(HIERARCHY_WEIGHTS_ANNOTATION)
+    if path and weights and not path.startswith(ROOT_QUEUE):
+        notes |= {HIERARCHY_ANNOTATION: f"{ROOT_QUEUE}/{path}", HIERARCHY_WEIGHTS_ANNOTATION: f"1/{weights}"}

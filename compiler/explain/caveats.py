@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.diagnostics.diagnostic import Diagnostic, Position, Severity, declare_rule
-from compiler.explain.names import count_text, short_list
 from compiler.fields.quantity import named_amount, rounded_amount
+from compiler.fields.texts import count_text, short_list
 from compiler.kubernetes import SCHEDULER_NAMESPACE
 from compiler.lower.origins import Origins
 from compiler.lower.reserved_room import unfit_pods

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.diagnostics.diagnostic import did_you_mean
-from compiler.explain.names import MAX_LISTED, count_text, short_list
+from compiler.fields.texts import MAX_LISTED, count_text, short_list
 from compiler.specs.eligibility import NodeMasks, NodeRequirement, node_requirement, returned_node, untolerated_taints
 from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration

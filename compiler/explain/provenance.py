@@ -13,8 +13,8 @@ from typing import NamedTuple
 from compiler.cluster_state.cluster_state import STATE_SOURCE
 from compiler.diagnostics.diagnostic import Position
 from compiler.explain.closed_nodes import ClosedNodes
-from compiler.explain.names import compact_names
 from compiler.fields.quantity import named_amount
+from compiler.fields.texts import compact_names
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION
 from compiler.lower.origins import Origins
 from compiler.specs.gang_spec import GangSpec, RoleSpec

@@ -11,8 +11,8 @@ from typing import Any
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.pod_records import gang_identity, pods_of_roles, read_succeeded_pods
 from compiler.diagnostics.diagnostic import Diagnostic, Severity, declare_rule
-from compiler.explain.names import short_list
 from compiler.fields.quantity import exact_amount
+from compiler.fields.texts import short_list
 from compiler.kubernetes import name_of, namespace_of, status_of
 from compiler.lower.origins import Origins
 from compiler.specs.cluster_spec import Specs

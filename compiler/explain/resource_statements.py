@@ -8,10 +8,10 @@ from typing import Any
 from compiler.checks.resource_names import near_resource
 from compiler.cluster_state.cluster_state import STATE_SOURCE
 from compiler.explain.edits import pod_count_edits, replica_edits, request_edits
-from compiler.explain.names import MAX_LISTED
 from compiler.explain.provenance import Provenance, Source, cluster_objects, node_sources, source_at, source_if_written
 from compiler.explain.statements import Change, Edits, Entry, Values, amount_to_type, clear_amounts
 from compiler.fields.quantity import named_amount, rounded_amount, slot_request_text
+from compiler.fields.texts import MAX_LISTED
 from compiler.specs.eligibility import absences
 from compiler.specs.pod_spec import PodSpec
 from solver import facts, repairs

@@ -11,8 +11,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from compiler.explain.names import short_list
 from compiler.explain.statements import REPAIR_KEYS, CodedMessage, Names
+from compiler.fields.texts import short_list
 from solver import repairs
 from solver.facts import StrictOrder
 from solver.plan import Decision

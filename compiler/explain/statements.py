@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from compiler.explain.edits import Edit, edit_text, edit_value, path_text
-from compiler.explain.names import short_list
 from compiler.explain.provenance import Provenance, Source
 from compiler.fields.quantity import exact_amount, json_amount, rounded_amount
+from compiler.fields.texts import short_list
 from compiler.syntax.documents import FieldPath
 from compiler.syntax.edits import FieldEdit
 from solver.facts import Fact

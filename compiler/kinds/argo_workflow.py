@@ -24,7 +24,7 @@ from compiler.fields.models import Bool, LenientModel, below, without_nulls
 from compiler.fields.texts import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Natural, job_times, time_diagnostics
-from compiler.kinds.common.pod_patches import patched, pod_patch
+from compiler.kinds.common.pods import patched, pod_patch
 from compiler.kinds.kind import Kind, kinds
 from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs.gang_spec import GangSpec, RoleSpec, Scheduling

@@ -15,7 +15,7 @@ from compiler.kinds.common.declared_kinds import DeclaredKind, declared_kind_fla
 from compiler.kinds.common.jobs import Natural, OwnObject
 from compiler.kinds.kind import Kind
 from compiler.kinds.scheduler_configuration import CustomPlugin
-from compiler.openapi.models import model_schema
+from compiler.openapi.schemas import model_schema
 from compiler.openapi.shape import Flaw
 from compiler.repository.paths import path_patterns
 from compiler.specs.cluster_spec import (

@@ -24,7 +24,7 @@ from compiler.fields.texts import dotted_path
 from compiler.kinds.common.jobs import OwnObject, Positive
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import DEFAULT_PODS_PER_NODE, HOSTNAME_LABEL, kubelet_labels
-from compiler.openapi.models import model_schema
+from compiler.openapi.schemas import model_schema
 from compiler.openapi.shape import Flaw
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec
 from compiler.specs.pod_spec import Amounts, Taint

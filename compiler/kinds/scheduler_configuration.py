@@ -20,7 +20,7 @@ from compiler.fields.models import OwnModel
 from compiler.kinds.common.jobs import OwnObject
 from compiler.kinds.kind import Kind
 from compiler.kubernetes import API_GROUP, SCHEDULER_NAMESPACE
-from compiler.openapi.models import model_schema
+from compiler.openapi.schemas import model_schema
 from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.parse import parse_embedded_text

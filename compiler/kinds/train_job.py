@@ -22,7 +22,7 @@ from compiler.diagnostics.diagnostic import Diagnostic, declare_rule, suggestion
 from compiler.fields.models import Bool, LenientModel, Name, below
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import Natural, NetworkTopology, job_times, time_diagnostics
-from compiler.kinds.common.pod_patches import read_patch, with_patch
+from compiler.kinds.common.pods import read_patch, with_patch
 from compiler.kinds.kind import Kind
 from compiler.specs.gang_spec import Controller, GangSpec, RoleSpec, Scheduling
 from compiler.specs.services import unbound

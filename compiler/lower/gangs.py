@@ -8,13 +8,11 @@ from functools import cached_property
 from itertools import combinations, combinations_with_replacement
 
 from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION, annotations_of
-from compiler.lower.gang_order import age_ranks, class_priorities
-from compiler.lower.inputs import LoweringInputs
-from compiler.lower.policy import lower_policy
+from compiler.lower.inputs import LoweringInputs, age_ranks, class_priorities, gang_times
+from compiler.lower.queues import lower_policy
 from compiler.lower.resources import vector
 from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.subgroups import SubgroupDemand
-from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
 from compiler.lower.victims import eviction_terms, non_preempting_classes
 from compiler.run_kinds import PLANNED_RUN_KINDS, run_kind_of

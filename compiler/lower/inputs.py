@@ -1,8 +1,14 @@
-"""The inputs of every part of lowering: the specs, the cluster's state related to them, and the time of the plan.
+"""The inputs of every part of lowering: the specs, the cluster's state related to them, the time of the plan, and the
+priorities and ages by which gangs are ordered.
 
 The gate of the plugin fairshare keeps jobs out at the action enqueue. Volcano asks in each session. A plan asks once:
 with the pods running when it begins, as the session in which it is put into force does. Source: JobEnqueueableFn of
 fairshare.go of Volcano 1.16's branch, with the later test of jobs without pods.
+
+Times of gangs and nodes are in seconds from now, with the moments at which a plan's answer may change although nothing
+happens. Now is when the cluster was read, or the newest event if that is later. A plan depends on it through
+comparisons: has this maintenance ended, has that job waited too long? Each of them turns at one moment, at which
+another plan is made.
 """
 
 from __future__ import annotations
@@ -16,16 +22,18 @@ from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.observed import ObservedState, observe_state
 from compiler.cluster_state.pod_records import gang_identity, group_identities
 from compiler.fields.quantity import amounts_sum, rounded_amount
-from compiler.kubernetes import Object, status_of
-from compiler.lower.gang_order import submission_times
+from compiler.kubernetes import SYSTEM_PRIORITIES, Object, status_of
 from compiler.lower.origins import TimedEvent
 from compiler.lower.reserved_room import ReservedRoom, reserve_room
-from compiler.lower.time import timed_events
+from compiler.lower.victims import cooldown_ends
 from compiler.session import Session
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec
+from compiler.specs.node_spec import NodeSpec
 from compiler.specs.pod_spec import PodSpec
+from compiler.specs.queue_spec import PriorityClassSpec
 from compiler.volcano.fairshare import FairShare, Turn, fair_share, namespace_turns, shares_reached
+from solver.problem import GangTimes
 
 
 @dataclass(frozen=True)
@@ -161,3 +169,108 @@ def _admitted(gangs: tuple[GangSpec, ...], state: ClusterState) -> set[int]:
     past = (group for group in state.pod_groups if status_of(group).get("phase") not in (None, "", "Pending"))
     owners = (owner for group in past for owner in group_identities(group))
     return {index[owner] for owner in owners if owner in index}
+
+
+def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
+    """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim
+    to be it), else 0."""
+    values = {**SYSTEM_PRIORITIES, **{spec.name: spec.value for spec in classes}}
+    return values, max((spec.value for spec in classes if spec.global_default), default=0)
+
+
+def submission_times(gangs: Sequence[GangSpec], observed: ObservedState, dates: Mapping[str, int]) -> Mapping[int, int]:
+    """Return seconds since the epoch: the job's own time, else when it was created in the cluster, else in the
+    repository."""
+    known: dict[int, int] = {}
+    for j, spec in enumerate(gangs):
+        for time in (spec.times.submitted_at, observed.jobs.creation_times.get(j), dates.get(spec.document.file)):
+            if time is not None:
+                known[j] = time
+                break
+    return known
+
+
+def age_ranks(
+    gangs: Sequence[GangSpec], times: Mapping[int, int], turns: Mapping[tuple[str, str], Turn]
+) -> Mapping[int, int]:
+    """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name.
+
+    turns: (queue, namespace) -> its turn in the queue by the plugin fairshare: the gangs of such a queue share their
+    ranks by turn, then age.
+    """
+
+    def order(j: int) -> tuple[bool, int, str, str, str]:
+        spec = gangs[j]
+        return j not in times, times.get(j, 0), spec.namespace, spec.document.name, spec.document.kind
+
+    by_age = sorted(range(len(gangs)), key=order)
+    ranks = {j: rank for rank, j in enumerate(by_age)}
+    for queue in {queue for queue, _ in turns}:
+        members = [j for j in by_age if gangs[j].queue == queue]
+        in_turn = sorted(members, key=lambda j: turns[queue, gangs[j].namespace].place)
+        ranks |= dict(zip(in_turn, [ranks[j] for j in members], strict=True))
+    return ranks
+
+
+def gang_times(j: int, spec: GangSpec, observed: ObservedState, submitted_at: int | None, patience: int) -> GangTimes:
+    """Return the times of a gang. duration: as the job declares. ends_in: so long after its first pod started; None
+    once it should have ended.
+
+    overdue: it does not run at its minimum, and it is promised or has waited longer than the patience. Without a state
+    there is no present time, and no gang is overdue. promised: an earlier plan reserved a start, or the plan in force
+    has begun to start it.
+    """
+    running, now = observed.running_pod_count(j), observed.now
+    is_late = submitted_at is not None and now is not None and now - submitted_at > patience
+    is_waiting = running < max(1, spec.minimum)
+    ends_in = _remaining_seconds(j, spec, observed) if running else None
+    has_begun = running > 0 and spec.key in observed.jobs.former_places
+    promised = is_waiting and (has_begun or j in observed.jobs.reserved_starts)
+    return GangTimes(spec.times.expected_duration, ends_in, (is_waiting and is_late) or promised, promised)
+
+
+def _remaining_seconds(j: int, spec: GangSpec, observed: ObservedState) -> int | None:
+    start = observed.started_at(j)
+    if start is None or spec.times.expected_duration is None or observed.now is None:
+        return None
+    remaining = start + spec.times.expected_duration - observed.now
+    return remaining if remaining > 0 else None
+
+
+def maintenance_in(windows: Sequence[tuple[int, int]]) -> int | None:
+    """Seconds until the next maintenance of a node with these windows, 0 during one; None if none is to come."""
+    return min(start for start, _ in windows) if windows else None
+
+
+def maintenance_windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
+    """Return the node's maintenance from now on, (from, to) in seconds from now; none without a now."""
+    if now is None or not node.maintenance_windows:
+        return ()
+    return tuple((max(0, start - now), end - now) for start, end in node.maintenance_windows if end > now)
+
+
+# ---- timed events
+
+
+def timed_events(
+    specs: Specs, observed: ObservedState, gang_indices: Sequence[int], submission_times: Mapping[int, int]
+) -> tuple[TimedEvent, ...]:
+    """All events, past and to come, in order; their gangs are indices of the problem.
+
+    A gang is overdue the second after its patience is over, and no earlier.
+    """
+    found = {TimedEvent(end, "maintenance") for node in observed.nodes for _, end in node.maintenance_windows}
+    for g, j in enumerate(gang_indices):
+        spec, start = specs.gangs[j], observed.started_at(j)
+        if start is not None and spec.times.expected_duration is not None:
+            found.add(TimedEvent(start + spec.times.expected_duration, "end", g))
+        is_waiting = observed.running_pod_count(j) < max(1, spec.minimum)
+        if is_waiting and j in submission_times and j not in observed.jobs.reserved_starts:
+            found.add(TimedEvent(submission_times[j] + specs.cluster.patience + 1, "patience", g))
+        found |= {TimedEvent(end, "cooldown", g) for end in cooldown_ends(j, spec, observed, specs.scheduler)}
+    return tuple(sorted(found, key=lambda event: (event.time, event.cause, -1 if event.gang is None else event.gang)))
+
+
+def upcoming_events(events: Sequence[TimedEvent], now: int | None) -> tuple[TimedEvent, ...]:
+    """Return the events after `now` at which a waiting gang may start; none without a `now`."""
+    return () if now is None else tuple(event for event in events if event.time > now)

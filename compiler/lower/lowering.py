@@ -15,16 +15,20 @@ from compiler.cluster_state.run_records import recorded_runs
 from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.gangs import GangLowering
 from compiler.lower.group_relations import with_group_rules, with_separation_wishes
-from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
+from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs, upcoming_events
 from compiler.lower.nodes import lower_nodes, node_classes
 from compiler.lower.origins import AnnouncedStarts, LeftOutGangs, Origins
 from compiler.lower.pod_relations import LoweredRules, lower_pod_rules
-from compiler.lower.policy import lower_policy
-from compiler.lower.queues import lower_queues, with_dedicated_domains, with_group_limits, with_node_groups
+from compiler.lower.queues import (
+    lower_policy,
+    lower_queues,
+    with_dedicated_domains,
+    with_group_limits,
+    with_node_groups,
+)
 from compiler.lower.resources import device_resources, has_other_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
-from compiler.lower.time import upcoming_events
 from compiler.lower.topology import lower_hypernodes
 from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs

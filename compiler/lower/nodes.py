@@ -8,10 +8,9 @@ from operator import sub
 
 from compiler.kubernetes import ALWAYS_COMPARED, DEFAULT_PODS_PER_NODE
 from compiler.lower.device_slots import SlotHolder, node_slots
-from compiler.lower.inputs import LoweringInputs
+from compiler.lower.inputs import LoweringInputs, maintenance_in, maintenance_windows
 from compiler.lower.resources import vector, vector_sum
 from compiler.lower.slot_groups import SlotGroups
-from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
 from compiler.specs.eligibility import NodeClasses, classify_nodes, is_away, node_kinds, returned_node
 from compiler.specs.node_spec import NodeSpec

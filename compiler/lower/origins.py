@@ -77,7 +77,7 @@ class Origins:
     excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes. outdated_nodes: nodes whose
     report of their slots is older than the pods there. affinity_owners: queue -> the queue whose spec.affinity it has,
     by index. priority_classes: name -> value. reserved_rooms: room kept for declared pods that the plan binds to no
-    node. turns: as of `compiler.lower.gang_order.age_ranks`. refused_queues: as of `ObservedState`.
+    node. turns: as of `compiler.lower.inputs.age_ranks`. refused_queues: as of `ObservedState`.
     """
 
     gangs: tuple[GangSpec, ...]

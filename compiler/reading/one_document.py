@@ -37,8 +37,7 @@ from compiler.specs.drafts import DatedField, DatedFields, InnerJob, PrivilegedC
 from compiler.specs.gang_spec import GangSpec
 from compiler.syntax.documents import Document
 from compiler.validation.containers import privileged_places
-from compiler.validation.judge import mapping, texts
-from compiler.validation.templates import pod_spec_paths
+from compiler.validation.judge import mapping, pod_spec_paths, texts
 from compiler.volcano.releases import NEW_JOB_FLAGS, NEW_POD_FIELDS, REPLACED_POD_FIELDS
 
 UNKNOWN_KIND = declare_rule("GP216", "error")

@@ -16,10 +16,9 @@ from compiler.kinds.kind import Kind, kinds
 from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions, plain_schema
 from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
-from compiler.validation.judge import Judge
+from compiler.validation.judge import Judge, pod_spec_paths
 from compiler.validation.object_rules import metadata, objects, pod_names
 from compiler.validation.pods import pod_flaws
-from compiler.validation.templates import pod_spec_paths
 
 WRONG_VERSION = declare_rule("GP212", "error")
 _MOST_FIELDS = 3

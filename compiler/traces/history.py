@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from statistics import median_high
 
 from compiler.cluster_state.run_records import RecordedRun
-from compiler.lower.gang_order import class_priorities
+from compiler.lower.inputs import class_priorities
 from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs
 from compiler.specs.gang_spec import GangSpec, JobKey

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from compiler.specs.node_spec import NodeSpec
-from compiler.traces.numbers import moment, whole
 from compiler.traces.tables import MIB
-from compiler.traces.trace import TraceError
+from compiler.traces.trace import TraceError, moment, whole
 from solver.problem import Node, Problem, Queue
 from solver.simulation.workload import SECOND, Outage
 

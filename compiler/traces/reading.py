@@ -24,8 +24,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from compiler.traces import tables
-from compiler.traces.numbers import seconds, whole
-from compiler.traces.trace import Trace, TraceError, TraceJob
+from compiler.traces.trace import Trace, TraceError, TraceJob, seconds, whole
 
 COMPRESSED: Mapping[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,

@@ -15,8 +15,7 @@ from importlib.resources import files
 from itertools import takewhile
 from typing import Literal
 
-from compiler.traces.numbers import amount, clock, memory_bytes, moment, whole
-from compiler.traces.trace import Trace, TraceError, TraceJob
+from compiler.traces.trace import Trace, TraceError, TraceJob, amount, clock, memory_bytes, moment, whole
 
 Columns = Mapping[str, Sequence[str]]
 Row = Mapping[str, str]

@@ -1,4 +1,4 @@
-"""From a trace and a cluster to the input of a replay."""
+"""From a trace and a cluster to the input of a replay, with the scheduler's configuration for the policy `volcano`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from itertools import islice
 from typing import TypeVar
 
 from compiler.fields.quantity import is_device
+from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.traces.nodes import MACHINE, unlimited_queue
-from compiler.traces.numbers import MOST_SECONDS
-from compiler.traces.trace import Trace, TraceError, TraceJob
+from compiler.traces.trace import MOST_SECONDS, Trace, TraceError, TraceJob
 from solver.problem import DeviceSlot, Problem, Role, SlotRequest
+from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
 from solver.simulation.workload import SECOND, Job, Outage, Workload
 
 WHOLE = 1000
@@ -267,3 +268,12 @@ def assumptions(trace: Trace, workload: Workload, requested: RequestedTimes, sam
 def _node_hours(what: str, then: str, outages: Sequence[Outage], is_known: bool) -> list[str]:
     lost = [outage.end - outage.start for outage in outages if (outage.known is not None) is is_known]
     return [f"{what}: {len(lost)}, {sum(lost) / SECOND / 3600:.1f} node hours; {then}."] if lost else []
+
+
+def lower_scheduler(scheduler: SchedulerSpec | None, period: int) -> VolcanoScheduler:
+    """Return the configuration as the policy `volcano` of a replay takes it; without one, what Volcano's chart
+    installs."""
+    if scheduler is None:
+        return VolcanoScheduler(period=period)
+    tiers = (tuple(Plugin(each.name, each.arguments, each.flags) for each in tier) for tier in scheduler.tiers)
+    return VolcanoScheduler(scheduler.actions, tuple(tiers), period)

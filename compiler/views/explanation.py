@@ -7,8 +7,8 @@ from typing import Any
 
 from compiler.decided import JobAction
 from compiler.explain.catalogue import remedy
-from compiler.explain.names import compact_names, count_text
 from compiler.fields.quantity import rounded_amount
+from compiler.fields.texts import compact_names, count_text
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.specs.gang_spec import GangSpec, RoleSpec, TopologySpec

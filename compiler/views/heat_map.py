@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.explain.names import compact_names, count_text
 from compiler.fields.quantity import is_device, unit_heading
+from compiler.fields.texts import compact_names, count_text
 from compiler.outcome import Outcome
 from compiler.views.style import Style, hanging_text
 from solver.plan import Plan

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.explain.names import count_text
 from compiler.fields.quantity import rounded_amount
+from compiler.fields.texts import count_text
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.views.style import Style, hanging_text
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from compiler.diagnostics.diagnostic import did_you_mean
-from compiler.diagnostics.pages import CODES_URL
+from compiler.diagnostics.diagnostic import CODES_URL, did_you_mean
 
 _CODE = re.compile(r"g[prw]\d+", re.IGNORECASE)
 _FIELD = re.compile(r"[A-Z]\w*[\w.-]*")

@@ -10,7 +10,7 @@ from compiler.diagnostics.diagnostic import Diagnostic, suggestion
 from compiler.diagnostics.guard import guarded
 from compiler.diagnostics.render.json import diagnostic_entry
 from compiler.explain.catalogue import REASONS, entries_by_code
-from compiler.explain.names import compact_names
+from compiler.fields.texts import compact_names
 from compiler.kubernetes import ROOT_QUEUE
 from compiler.outcome import JobDecision, Outcome
 from compiler.reading.unplanned import runs_pods

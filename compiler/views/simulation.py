@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from compiler.diagnostics.render.words import printable
-from compiler.explain.names import count_text
+from compiler.fields.texts import count_text
 from compiler.views.report import replay_page
 from compiler.views.style import Style
 from solver.forecast import SHARE as STATED

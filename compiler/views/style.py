@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler.diagnostics.pages import linked_code
+from compiler.diagnostics.diagnostic import linked_code
 
 COLOURS: Mapping[str, str] = {
     "start": "32",

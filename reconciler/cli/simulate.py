@@ -36,10 +36,17 @@ from compiler.specs.node_spec import NodeSpec
 from compiler.syntax.parse import Adopt, ParsedFile, parse_file
 from compiler.traces.history import history_trace
 from compiler.traces.nodes import MOST_MACHINES, declared_maintenance, machines_cluster, read_nodes, read_outages
-from compiler.traces.policy_configuration import lower_scheduler
 from compiler.traces.reading import read_columns, read_trace
 from compiler.traces.trace import Trace, TraceError
-from compiler.traces.workloads import RequestedTimes, Sampling, assumptions, make_workload, replay_origin, window_of
+from compiler.traces.workloads import (
+    RequestedTimes,
+    Sampling,
+    assumptions,
+    lower_scheduler,
+    make_workload,
+    replay_origin,
+    window_of,
+)
 from compiler.views import machine
 from compiler.views.simulation import (
     ContrastView,

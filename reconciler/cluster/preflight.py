@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from compiler.explain.names import short_list
+from compiler.fields.texts import short_list
 from reconciler.cluster.client import ApiError, Client, Forbidden, NotFound, Retry, Unauthorized
 from reconciler.cluster.rights import Right, rights_at_start
 from reconciler.timings import TIMINGS, LoopTimings

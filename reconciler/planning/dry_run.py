@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from compiler.emit.live_changes import may_be_replaced
-from compiler.explain.names import short_list
+from compiler.fields.texts import short_list
 from compiler.kubernetes import uid_of
 from compiler.run_kinds import is_run
 from reconciler.changes.desired import WAY_OUT, is_accepted_if_recreated, under_other_name

@@ -22,7 +22,7 @@ from compiler.kubernetes import (
     status_of,
     uid_of,
 )
-from compiler.validation.templates import like_pod_specs
+from compiler.validation.judge import like_pod_specs
 from reconciler.changes.planned import PlannedRuns
 from reconciler.cluster.objects import Object, ref_of
 from reconciler.observation.observe import Seen

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.explain.names import short_list
+from compiler.fields.texts import short_list
 from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of, is_gated, uid_of
 from reconciler.changes.planned import PlannedGang
 from reconciler.changes.pods import GateLift

@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler import kubernetes as k8s
 from compiler.cluster_state.run_records import StartPromise
-from compiler.explain.names import short_list
+from compiler.fields.texts import short_list
 from reconciler.cluster.objects import Object
 from reconciler.inventory.store import FinishedRun, InventoryEntry
 

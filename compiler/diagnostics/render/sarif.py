@@ -8,8 +8,7 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
-from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, TextEdit
-from compiler.diagnostics.pages import code_url
+from compiler.diagnostics.diagnostic import RULES, Diagnostic, Position, TextEdit, code_url
 from compiler.diagnostics.render.words import sentence
 from compiler.version import VERSION
 

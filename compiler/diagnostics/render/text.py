@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.diagnostics.diagnostic import Diagnostic, Position
-from compiler.diagnostics.pages import linked_code
+from compiler.diagnostics.diagnostic import Diagnostic, Position, linked_code
 from compiler.diagnostics.render.words import place_text, printable, sentence
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36"}

@@ -1,17 +1,21 @@
-"""Pods and pod templates: the fields that decide where a pod may run and how much it requests."""
+"""Pods and pod templates: the fields that decide where a pod may run and how much it requests. Patches of a pod spec
+are text, as Argo's podSpecPatch, or a mapping, as a TrainJob's overrides.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
 
-from pydantic import Field
+import yaml
+from pydantic import Field, ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.metadata import metadata_diagnostics
-from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources
+from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources, without_nulls
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.jobs import time_diagnostics
@@ -331,3 +335,65 @@ def _gate_diagnostics(document: Document, gates: Any, path: FieldPath) -> Iterat
         if isinstance(name, str) and name != SCHEDULING_GATE:
             message = f"no scheduler places the pods before the gate {name!r} is gone; the plan does not wait for it"
             yield document.diagnostic(FOREIGN_GATE, (*path, index, "name"), message, "remove it, or have it removed")
+
+
+DEFAULT_CONTAINER = "main"
+_PARAMETER = re.compile(r"\{\{=?\s*([\w.-]+)\s*\}\}")
+_REPLACED = ("node_selector", "affinity", "tolerations", "scheduler_name", "priority_class_name", "overhead")
+
+
+class PodPatch(Placement):
+    """The fields of a patch that count in a plan."""
+
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    priority_class_name: str | None = None
+    overhead: Resources | None = None
+
+
+def pod_patch(text: str, values: Mapping[str, str]) -> PodPatch | None:
+    """Return the patch with the values of its parameters; None where it cannot be read. values: by name, as
+    inputs.parameters.gpus."""
+    filled = _PARAMETER.sub(lambda found: values.get(found[1], found[0]), text)
+    try:
+        data: Any = None if "{{" in filled else yaml.safe_load(filled)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    return read_patch(data) if isinstance(data, dict) else None
+
+
+def read_patch(data: Mapping[str, Any]) -> PodPatch | None:
+    """Return the patch in a mapping; None where it cannot be read."""
+    try:
+        return PodPatch.model_validate(without_nulls(data))
+    except ValidationError:
+        return None
+
+
+def patched(pod: PodSpecModel, text: str | None, values: Mapping[str, str]) -> PodSpecModel | None:
+    """Return the pod with the patch, by name of container; None without a patch that can be read."""
+    patch = pod_patch(text, values) if text else None
+    return None if patch is None else with_patch(pod, patch)
+
+
+def with_patch(pod: PodSpecModel, patch: PodPatch) -> PodSpecModel:
+    """Return the pod with the patch: node selectors and resources are merged, other fields replaced."""
+    given = {name: value for name in _REPLACED if (value := getattr(patch, name)) is not None}
+    if "node_selector" in given:
+        given["node_selector"] = {**(pod.node_selector or {}), **given["node_selector"]}
+    given["containers"] = [_with_resources(container, patch.containers) for container in pod.containers]
+    given["init_containers"] = [_with_resources(one, patch.init_containers) for one in pod.init_containers or ()]
+    return pod.model_copy(update=given)
+
+
+def _with_resources(container: Container, patches: list[Container] | None) -> Container:
+    name = container.name or DEFAULT_CONTAINER
+    for patch in patches or ():
+        if patch.name == name and patch.resources is not None:
+            have = container.resources or ResourceRequirements()
+            merged = {
+                key: {**(getattr(have, key) or {}), **(getattr(patch.resources, key) or {})} or None
+                for key in ("requests", "limits")
+            }
+            return container.model_copy(update={"resources": have.model_copy(update=merged)})
+    return container

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
-from compiler.emit.admission import fill_job_defaults, fill_queue_defaults
 from compiler.emit.manifest import Manifest
+from compiler.emit.waves import fill_job_defaults, fill_queue_defaults
 from compiler.kubernetes import DIGEST_ANNOTATION
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository

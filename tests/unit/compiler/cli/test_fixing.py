@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler.cli.fixing import write_files
+from compiler.cli.check import write_files
 from tests.builders.beside import beside
 from tests.unit.compiler.cli.test_commands import run
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.diagnostics.folding import fold_diagnostics
+from compiler.diagnostics.diagnostic import fold_diagnostics
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 

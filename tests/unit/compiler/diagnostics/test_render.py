@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.diagnostics.diagnostic import Diagnostic, Position
-from compiler.diagnostics.pages import shows_links
+from compiler.diagnostics.diagnostic import Diagnostic, Position, shows_links
 from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
 from compiler.diagnostics.render.words import severity_counts
 from compiler.version import DOCS_URL

@@ -9,9 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from compiler.cluster_state.cluster_state import ClusterState
-from compiler.emit import admission
 from compiler.emit.lock import lock_text
-from compiler.emit.waves import manifest_texts, manifests, texts_by_file
+from compiler.emit.waves import fill_job_defaults, manifest_texts, manifests, texts_by_file
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
@@ -82,7 +81,7 @@ def test_a_hierarchy_begins_with_the_root(written: str, emitted: str) -> None:
 )
 def test_what_volcano_would_fill_in_is_written_out(spec: dict[str, Any], expected: dict[str, Any]) -> None:
     data = {"spec": {**spec, "tasks": [{"replicas": 3, "template": {"spec": {}}}]}}
-    admission.fill_job_defaults(data, "default")
+    fill_job_defaults(data, "default")
     assert {key: data["spec"][key] for key in expected} == expected
     assert data["spec"]["tasks"] == [
         {"name": "default0", "replicas": 3, "minAvailable": 3, "maxRetry": 3, "template": {"spec": {}}}
@@ -98,7 +97,7 @@ def test_task_defaults_follow_partitions_and_the_hosts_network() -> None:
         "template": {"spec": {"hostNetwork": True}},
     }
     data: dict[str, Any] = {"spec": {"tasks": [task]}}
-    admission.fill_job_defaults(data, "default")
+    fill_job_defaults(data, "default")
     assert (task["minAvailable"], task["maxRetry"]) == (6, 1)
     assert data["spec"]["tasks"][0]["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
 
@@ -110,7 +109,7 @@ def test_a_gang_of_minimum_zero_stays_at_zero() -> None:
             "tasks": [{"name": "w", "replicas": 2, "minAvailable": 0, "template": {"spec": {}}}],
         }
     }
-    admission.fill_job_defaults(data, "default")
+    fill_job_defaults(data, "default")
     assert (data["spec"]["minAvailable"], data["spec"]["tasks"][0]["minAvailable"]) == (0, 0)
 
 

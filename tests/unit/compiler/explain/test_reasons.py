@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from compiler.explain.catalogue import ENTRIES, REASONS, REPAIRS, Catalogue
-from compiler.explain.names import compact_names
 from compiler.explain.provenance import Provenance
 from compiler.explain.rivals import EarlierGangs, with_earlier_gangs
 from compiler.explain.statements import CodedMessage, Entry
 from compiler.fields.quantity import json_amount, named_amount, rounded_amount
+from compiler.fields.texts import compact_names
 from compiler.lower.origins import Origins, RuleOrigins
 from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from solver import facts, repairs

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
-from compiler.lower.policy import DEFAULT_POLICY, lower_policy
+from compiler.lower.queues import DEFAULT_POLICY, lower_policy
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec, Specs

@@ -13,7 +13,7 @@ from compiler.cluster_state.cluster_state import ClusterState, StateError, load_
 from compiler.cluster_state.observed import observe_state
 from compiler.fields.times import go_duration_seconds
 from compiler.lower.lowering import lower
-from compiler.lower.policy import lower_policy
+from compiler.lower.queues import lower_policy
 from compiler.lower.victims import cooldown_ends
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.lower.gang_order import age_ranks
+from compiler.lower.inputs import age_ranks
 from compiler.specs.cluster_spec import ClusterSpec, PluginSpec, SchedulerSpec, VolcanoVersion
 from compiler.volcano.fairshare import FairShare, NamespaceAmounts, Turn, fair_share, namespace_turns
 from tests.builders.specs import document, gang, role

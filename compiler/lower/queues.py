@@ -5,7 +5,7 @@ These limits are pod rules, one for each queue, group and resource. Source: node
 queue's own pods hold on the nodes of a group, with the new pod, stays within the limit; neither the queues above it nor
 those below are asked.
 
-The policy of the problem says which plugins of the scheduler decide between queues, and how nodes are filled.
+The policy of the problem is which plugins of the scheduler decide between queues, and how nodes are filled.
 """
 
 from __future__ import annotations

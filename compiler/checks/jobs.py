@@ -164,8 +164,8 @@ def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
 def metax_groups(check_input: CheckInput) -> Iterator[Finding]:
     """Report the contradictions of the annotations of MetaX's groups."""
     for gang in check_input.jobs:
-        for found in metax.annotation_problems(gang.roles):
-            yield Finding(gang.document, found.path, found.message, found.help, code=found.code)
+        for code, path, message, help in metax.annotation_problems(gang.roles):
+            yield Finding(gang.document, path, message, help, code=code)
 
 
 @check("GP343", "MetaX annotation without effect", "warning")

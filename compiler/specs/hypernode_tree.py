@@ -6,7 +6,7 @@ all (pkg/scheduler/api/hyper_node_info.go), so the problems are errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.fields.label_selector import selector_matches
@@ -14,6 +14,7 @@ from compiler.fields.regex import Regex
 from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
 from compiler.specs.node_spec import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
 
 MAX_LOOP_SHOWN = 8
 CONTRADICTIONS = frozenset({"GP345", "GP346", "GP347", "GP348"})
@@ -42,82 +43,66 @@ class _MemberResolver:
     hypernodes: frozenset[str]
     problems: list[TreeProblem] = field(default_factory=list)
 
-    def add_problem(
-        self, code: str, draft: HyperNodeDraft, path: FieldPath, message: str, help: str, name: str = ""
-    ) -> None:
-        self.problems.append(TreeProblem(code, draft.document, path, message, help, name=name))
-
     def resolve_members(self, draft: HyperNodeDraft) -> tuple[set[str], set[str]]:
         nodes: set[str] = set()
         hypernodes: set[str] = set()
         for member in draft.members:
             selectors = (member.name, member.pattern, member.label_expressions)
             if sum(selector is not None for selector in selectors) != 1:
-                self.add_problem(
-                    "GP351",
-                    draft,
-                    (*member.path, "selector"),
-                    "a member has one selector",
-                    "give exactly one of exactMatch, regexMatch, labelMatch",
-                )
+                help = "give exactly one of exactMatch, regexMatch, labelMatch"
+                self._add_problem("GP351", draft, member, (), "a member has one selector", help)
             elif member.type == "Node":
-                nodes |= self.matching_nodes(draft, member)
+                nodes |= self._matching_nodes(draft, member)
             elif member.name is None:
                 message = "a HyperNode member is matched by exactMatch only; Volcano ignores the others"
-                self.add_problem(
-                    "GP351", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch"
-                )
+                self._add_problem("GP351", draft, member, (), message, "name each hypernode with exactMatch")
             elif member.name in self.hypernodes:
                 hypernodes.add(member.name)
             else:
-                path = (*member.path, "selector", "exactMatch", "name")
-                self.add_problem(
-                    "GP349",
-                    draft,
-                    path,
-                    f"there is no hypernode {member.name!r}",
-                    "correct the name, or add the hypernode",
-                    member.name,
-                )
+                self._add_missing("GP349", draft, member, member.name, "hypernode")
         return nodes, hypernodes
 
-    def matching_nodes(self, draft: HyperNodeDraft, member: HyperNodeMember) -> set[str]:
+    def _matching_nodes(self, draft: HyperNodeDraft, member: HyperNodeMember) -> set[str]:
         if member.name is not None:
             if member.name in self.nodes:
                 return {member.name}
-            path = (*member.path, "selector", "exactMatch", "name")
-            self.add_problem(
-                "GP353",
-                draft,
-                path,
-                f"there is no node {member.name!r}",
-                "correct the name, or add the node",
-                member.name,
-            )
+            self._add_missing("GP353", draft, member, member.name, "node")
             return set()
         if member.pattern is not None:
-            path = (*member.path, "selector", "regexMatch", "pattern")
+            what = f"the pattern {member.pattern!r}"
+            at: FieldPath = ("regexMatch", "pattern")
             try:
                 pattern = Regex(member.pattern)
             except ValueError as problem:
-                self.add_problem(
-                    "GP350",
-                    draft,
-                    path,
-                    f"the pattern {member.pattern!r} does not compile: {problem}",
-                    "correct the regular expression",
-                )
+                message = f"{what} does not compile: {problem}"
+                self._add_problem("GP350", draft, member, at, message, "correct the regular expression")
                 return set()
             found = {name for name in self.nodes if pattern.search(name)}
-            what = f"the pattern {member.pattern!r}"
         else:
-            path = (*member.path, "selector", "labelMatch")
+            what, at = "labelMatch", ("labelMatch",)
             rows = member.label_expressions or ()
             found = {name for name, node in self.nodes.items() if selector_matches(rows, node.labels)}
-            what = "labelMatch"
         if not found and self.nodes:
-            self.add_problem("GP396", draft, path, f"{what} matches no node", "correct it, or declare the nodes")
+            self._add_problem("GP396", draft, member, at, f"{what} matches no node", "correct it, or declare the nodes")
         return found
+
+    def _add_missing(self, code: str, draft: HyperNodeDraft, member: HyperNodeMember, name: str, what: str) -> None:
+        message, help = f"there is no {what} {name!r}", f"correct the name, or add the {what}"
+        self._add_problem(code, draft, member, ("exactMatch", "name"), message, help, name)
+
+    def _add_problem(
+        self,
+        code: str,
+        draft: HyperNodeDraft,
+        member: HyperNodeMember,
+        at: FieldPath,
+        message: str,
+        help: str,
+        name: str = "",
+    ) -> None:
+        """at: below the member's selector."""
+        path = (*member.path, "selector", *at)
+        self.problems.append(TreeProblem(code, draft.document, path, message, help, name=name))
 
 
 def resolve_hypernodes(
@@ -138,10 +123,9 @@ def resolve_hypernodes(
     return out, [*resolver.problems, *_tree_problems(out)]
 
 
-def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
+def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> Iterator[TreeProblem]:
     """Hypernodes with two parents or at a tier not above their members', nodes in two hypernodes, and loops."""
     by_name = {h.name: h for h in hypernodes}
-    problems: list[TreeProblem] = []
     parent: dict[str, HyperNodeSpec] = {}
     leaf: dict[str, HyperNodeSpec] = {}
     for h in hypernodes:
@@ -149,52 +133,34 @@ def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
             child = by_name[name]
             if (other := parent.setdefault(name, h)) is not h:
                 message = f"hypernode {name!r} has two parents, {other.name!r} and {h.name!r}"
-                problems.append(
-                    TreeProblem(
-                        "GP345",
-                        h.document,
-                        _member_path(h, name),
-                        message,
-                        "remove it from one of them",
-                        (other.document, _member_path(other, name)),
-                    )
-                )
+                yield _membership_problem("GP345", h, other, name, message, "remove it from one of them")
             elif child.tier >= h.tier:
+                path = ("spec", "tier")
                 message = f"tier {h.tier} of {h.name!r} is not above tier {child.tier} of its member {name!r}"
-                problems.append(
-                    TreeProblem(
-                        "GP348",
-                        h.document,
-                        ("spec", "tier"),
-                        message,
-                        f"use {child.tier + 1} or more",
-                        (child.document, ("spec", "tier")),
-                    )
-                )
+                help = f"use {child.tier + 1} or more"
+                yield TreeProblem("GP348", h.document, path, message, help, (child.document, path))
     shared: dict[tuple[str, str], list[str]] = {}
     for h in hypernodes:
         for name in h.nodes:
             if (other := leaf.setdefault(name, h)) is not h:
                 shared.setdefault((other.name, h.name), []).append(name)
     for (first, second), names in shared.items():
-        h, other = by_name[second], by_name[first]
         subject = f"node {names[0]!r} is" if len(names) == 1 else f"{len(names)} nodes, {names[0]!r} among them, are"
         message = f"{subject} in two hypernodes, {first!r} and {second!r}"
-        problems.append(
-            TreeProblem(
-                "GP347",
-                h.document,
-                _member_path(h, names[0]),
-                message,
-                "keep each node in one",
-                (other.document, _member_path(other, names[0])),
-            )
-        )
-    return [*problems, *_loop_problems(hypernodes, parent)]
+        help = "keep each node in one"
+        yield _membership_problem("GP347", by_name[second], by_name[first], names[0], message, help)
+    yield from _loop_problems(hypernodes, parent)
 
 
-def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSpec]) -> list[TreeProblem]:
-    problems = []
+def _membership_problem(
+    code: str, h: HyperNodeSpec, other: HyperNodeSpec, name: str, message: str, help: str
+) -> TreeProblem:
+    """name: of a member of both."""
+    see = (other.document, _member_path(other, name))
+    return TreeProblem(code, h.document, _member_path(h, name), message, help, see)
+
+
+def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSpec]) -> Iterator[TreeProblem]:
     done: set[str] = set()
     for h in hypernodes:
         path_up: dict[str, None] = {}
@@ -207,24 +173,16 @@ def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, Hyp
             loop = names[names.index(name) :]
             first = next(found for found in hypernodes if found.name == min(loop))
             cycle = [*loop, name] if len(loop) < MAX_LOOP_SHOWN else [*loop[:MAX_LOOP_SHOWN], "..."]
-            message = f"hypernodes form a loop: {' in '.join(cycle)}"
-            problems.append(
-                TreeProblem("GP346", first.document, ("spec", "members"), message, "remove one membership of the loop")
-            )
+            message, help = f"hypernodes form a loop: {' in '.join(cycle)}", "remove one membership of the loop"
+            yield TreeProblem("GP346", first.document, ("spec", "members"), message, help)
         done.update(path_up)
-    return problems
 
 
 def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
     """Return the path of the member that names `name` exactly, else of the list of members."""
-    spec = h.document.data.get("spec")
-    for index, member in enumerate((spec.get("members") if isinstance(spec, dict) else None) or ()):
-        selector = member.get("selector") if isinstance(member, dict) else None
-        if (
-            isinstance(selector, dict)
-            and isinstance(selector.get("exactMatch"), dict)
-            and selector["exactMatch"].get("name") == name
-        ):
+    members = value_at(h.document.data, ("spec", "members"))
+    for index, member in enumerate(members if isinstance(members, list) else ()):
+        if value_at(member, ("selector", "exactMatch", "name")) == name:
             return ("spec", "members", index)
     return ("spec", "members")
 

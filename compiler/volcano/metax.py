@@ -7,7 +7,7 @@ the job, of every role.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.fields.texts import whole_number
@@ -19,14 +19,8 @@ METAX_GPU = "metax-tech.com/gpu"
 SUPERNODE_TIER = 1
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotationProblem:
-    """A problem of the annotations at `path`, with the code that it is reported by."""
-
-    code: str
-    path: FieldPath
-    message: str
-    help: str
+AnnotationProblem = tuple[str, FieldPath, str, str]
+"""(code that it is reported by, path, message, help)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +36,7 @@ class _GroupSizes:
 def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
     """Return the subgroups that the annotations request; none where they are missing or contradictory."""
     sizes, problems = _group_sizes(roles)
-    if sizes is None or problems or _size_problems(roles, sizes):
+    if sizes is None or problems or any(_size_problems(roles, sizes)):
         return ()
     members, gpus = _gpu_roles(roles)
     names = tuple(role.name for role in members)
@@ -84,7 +78,7 @@ def annotation_repair(gang: GangSpec, subgroup: int, pods: int | None) -> dict[s
 def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:
     """Return all contradictions of the annotations."""
     sizes, found = _group_sizes(roles)
-    return found if sizes is None or found else _size_problems(roles, sizes)
+    return found if sizes is None or found else [*_size_problems(roles, sizes)]
 
 
 def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[AnnotationProblem]]:
@@ -97,14 +91,11 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
             path = (*role.template_path, "metadata", "annotations", key)
             if not 0 < (size := whole_number(text) or 0) < 10**9:
                 message = f"{key} is {text!r}"
-                found.append(AnnotationProblem("GP339", path, message, "write a number of GPUs, 1 or more"))
+                found.append(("GP339", path, message, "write a number of GPUs, 1 or more"))
             elif key in values and values[key][0] != size:
                 message = f"{key} is {text} here and {values[key][0]} on another role"
-                found.append(
-                    AnnotationProblem(
-                        "GP339", path, message, "write the annotation on one role only; it holds for the whole job"
-                    )
-                )
+                help = "write the annotation on one role only; it holds for the whole job"
+                found.append(("GP339", path, message, help))
             else:
                 values.setdefault(key, (size, path))
     if not values or found:
@@ -128,57 +119,27 @@ def _gpu_roles(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
     return members, pod_sizes.pop() if len(pod_sizes) == 1 else 0
 
 
-def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[AnnotationProblem]:
+def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> Iterator[AnnotationProblem]:
     members, gpus = _gpu_roles(roles)
     if not members:
-        return [
-            AnnotationProblem(
-                "GP340",
-                sizes.group_path,
-                "no pod of the job requests GPUs",
-                f"request {METAX_GPU} in the pod templates, or remove the annotation",
-            )
-        ]
+        help = f"request {METAX_GPU} in the pod templates, or remove the annotation"
+        yield "GP340", sizes.group_path, "no pod of the job requests GPUs", help
+        return
     if not gpus:
-        return [
-            AnnotationProblem(
-                "GP340",
-                sizes.group_path,
-                "the roles' pods have different numbers of GPUs",
-                "give all GPU pods of the job the same number",
-            )
-        ]
-    found = []
+        message = "the roles' pods have different numbers of GPUs"
+        yield "GP340", sizes.group_path, message, "give all GPU pods of the job the same number"
+        return
     for key, size, path in (
         (METAX_GROUP_SIZE_ANNOTATION, sizes.group, sizes.group_path),
         (METAX_ATOMIC_GROUP_SIZE_ANNOTATION, sizes.atomic, sizes.atomic_path),
     ):
         if size and size % gpus:
-            found.append(
-                AnnotationProblem(
-                    "GP340",
-                    path,
-                    f"{key} {size} is not a multiple of the {gpus} GPUs of one pod",
-                    f"use a multiple of {gpus}",
-                )
-            )
+            message = f"{key} {size} is not a multiple of the {gpus} GPUs of one pod"
+            yield "GP340", path, message, f"use a multiple of {gpus}"
     total = sum(role.replicas for role in members) * gpus
     if total % sizes.group:
-        found.append(
-            AnnotationProblem(
-                "GP341",
-                sizes.group_path,
-                f"the job's {total} GPUs are not a multiple of the group's {sizes.group}",
-                "change the size or the replicas",
-            )
-        )
+        message = f"the job's {total} GPUs are not a multiple of the group's {sizes.group}"
+        yield "GP341", sizes.group_path, message, "change the size or the replicas"
     if sizes.atomic and sizes.group % sizes.atomic:
-        found.append(
-            AnnotationProblem(
-                "GP342",
-                sizes.atomic_path,
-                f"the group's {sizes.group} GPUs are not a multiple of the atomic group's {sizes.atomic}",
-                "use a divisor",
-            )
-        )
-    return found
+        message = f"the group's {sizes.group} GPUs are not a multiple of the atomic group's {sizes.atomic}"
+        yield "GP342", sizes.atomic_path, message, "use a divisor"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from compiler.checks.check import CheckInput, DocumentInput, Finding, ModelOf, check
 from compiler.checks.volcano_job import VOLCANO_JOB
 from compiler.diagnostics.diagnostic import Severity
-from compiler.fields.quantity import QuantityError, exact_amount, integer_amounts, parse_quantity
+from compiler.fields.quantity import exact_amount, integer_amounts, read_quantity
 from compiler.kubernetes import (
     GROUP_MIN_MEMBER_ANNOTATION,
     NUMA_POLICY_ANNOTATION,
@@ -288,10 +288,7 @@ def _parts_of_several_npus(gang: GangSpec, role: RoleSpec) -> Iterator[Finding]:
 
 
 def _whole(amount: object) -> int:
-    try:
-        return int(parse_quantity(amount))
-    except QuantityError:
-        return 0
+    return int(read_quantity(amount) or 0)
 
 
 _MEMORY_OF_NPUS = {

@@ -14,7 +14,7 @@ from compiler.checks.check import DocumentInput, Finding, check
 from compiler.checks.volcano_job import dependency_cycle, shown_cycle
 from compiler.checks.workflows import workflow
 from compiler.diagnostics.diagnostic import suggestion, to_write
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import read_quantity
 from compiler.fields.texts import whole_number
 from compiler.kinds.model_serving import MINIMA_PATH, makes_pod_group
 from compiler.syntax.documents import Document, FieldPath
@@ -150,10 +150,7 @@ def _spark(document: Document) -> Iterator[Finding]:
 
 
 def _amount(text: Any) -> Fraction | None:
-    try:
-        return None if text is None else parse_quantity(str(text))
-    except QuantityError:
-        return None
+    return None if text is None else read_quantity(str(text))
 
 
 def _leader_worker_set(document: Document) -> Iterator[Finding]:

@@ -19,6 +19,7 @@ import yaml
 from compiler import kubernetes as k8s
 from compiler.cluster_state.pod_records import PodRecord, read_pods
 from compiler.cluster_state.run_records import RUN_RECORDS
+from compiler.fields.texts import dotted_path
 from compiler.fields.times import epoch_seconds, parse_timestamp
 from compiler.session import Session
 from compiler.specs.cluster_spec import VolcanoVersion
@@ -255,8 +256,7 @@ def _check_shape(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
         return
     wanted: Any = shape if isinstance(shape, type) else type(shape)
     if not isinstance(value, wanted):
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-        raise StateError(f"{where} of the state is not {_TYPE_NAMES[wanted]}")
+        raise StateError(f"{dotted_path(path)} of the state is not {_TYPE_NAMES[wanted]}")
     if isinstance(shape, list):
         for at, item in enumerate(value):
             _check_shape(item if item is not None else "", shape[0], (*path, at))

@@ -27,7 +27,7 @@ from compiler.cluster_state.pod_records import (
 )
 from compiler.cluster_state.pods import ForeignPod, RequestCache, foreign_pod, leaving_until
 from compiler.cluster_state.run_records import StartPromise
-from compiler.fields.quantity import QuantityError, amounts_sum, parse_quantity
+from compiler.fields.quantity import amounts_sum, read_quantity
 from compiler.fields.times import epoch_seconds
 from compiler.kubernetes import Object, name_of, namespace_of, status_of
 from compiler.run_kinds import end_of_run, runs_once
@@ -431,7 +431,11 @@ class LiveQueues:
         for part in _AMOUNTS:
             amounts = status.get(part) or {}
             amounts = amounts.get("resource", amounts)  # of a reservation
-            yield from (f"{amount} {resource} {part}" for resource, amount in amounts.items() if _is_some(amount))
+            yield from (
+                f"{amount} {resource} {part}"
+                for resource, amount in amounts.items()
+                if (read_quantity(amount) or 0) > 0
+            )
 
 
 def local_name(queue: Object) -> str:
@@ -446,10 +450,3 @@ def local_parent(queue: Object) -> str:
 
 def _allows(queue: Object, namespace: str) -> bool:
     return allows_namespace((queue.get("spec") or {}).get("allowedNamespaces") or (), namespace)
-
-
-def _is_some(amount: object) -> bool:
-    try:
-        return parse_quantity(amount) > 0
-    except QuantityError:
-        return False

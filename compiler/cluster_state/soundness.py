@@ -19,7 +19,7 @@ from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.disruption_budgets import read_budgets
 from compiler.cluster_state.nodes import drafts_of_hypernode, numa_topology_spec, observed_node, state_document
 from compiler.cluster_state.pods import RequestCache
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import read_quantity
 from compiler.run_kinds import RUN_KINDS, run_kind_of
 
 Path = tuple[str | int, ...]
@@ -237,10 +237,8 @@ def _closed_node(node: k8s.Object) -> k8s.Object:
 
 
 def _is_amount(value: object) -> bool:
-    try:
-        return parse_quantity(value) >= 0
-    except QuantityError:
-        return False
+    amount = read_quantity(value)
+    return amount is not None and amount >= 0
 
 
 def _pod_without_amounts(pod: k8s.Object) -> k8s.Object:

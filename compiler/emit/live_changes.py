@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
-from compiler.fields.quantity import QuantityError, parse_quantity
-from compiler.fields.texts import short_list
+from compiler.fields.quantity import is_same_quantity
+from compiler.fields.texts import dotted_path, short_list
 from compiler.kubernetes import REPLACE_ANNOTATION, Object, annotations_of
 from compiler.run_kinds import run_kind_of
 from compiler.syntax.documents import FieldPath
@@ -55,7 +55,7 @@ class FieldDifference:
 
     @property
     def path_text(self) -> str:
-        return format_path(self.steps)
+        return dotted_path(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +213,4 @@ def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
         return isinstance(desired, bool) == isinstance(live, bool)
     if live is None and path[:1] == ("spec",) and _TEXT_MAPS.isdisjoint(path):  # the API server leaves such values out
         return not desired and not isinstance(desired, dict)
-    if not any(_QUANTITY_FIELDS.fullmatch(str(name)) for name in path[-3:-1]):
-        return False
-    try:
-        return parse_quantity(desired) == parse_quantity(live)
-    except QuantityError:
-        return False
-
-
-def format_path(path: FieldPath) -> str:
-    """Return the path as text, like "spec.tasks[0].replicas"."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    return any(_QUANTITY_FIELDS.fullmatch(str(name)) for name in path[-3:-1]) and is_same_quantity(desired, live)

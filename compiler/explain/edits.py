@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.fields.quantity import integer_amounts, read_quantity
 from compiler.fields.texts import whole_number
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
@@ -74,10 +74,8 @@ def request_edits(spec: GangSpec, role: RoleSpec, resource: str, now: int, amoun
 
 
 def _amount(resource: str, written: object) -> int | None:
-    try:
-        return integer_amounts({resource: parse_quantity(written)}, "up").get(resource)
-    except QuantityError:
-        return None
+    amount = read_quantity(written)
+    return None if amount is None else integer_amounts({resource: amount}, "up").get(resource)
 
 
 def _written_number(spec: GangSpec, path: FieldPath) -> int | None:

@@ -59,6 +59,20 @@ def parse_quantity(value: object) -> Fraction:
     return _amount(value)
 
 
+def read_quantity(value: object) -> Fraction | None:
+    """Return the amount; None for what is none."""
+    try:
+        return parse_quantity(value)
+    except QuantityError:
+        return None
+
+
+def is_same_quantity(one: object, other: object) -> bool:
+    """Return whether both are the same amount."""
+    amount = read_quantity(one)
+    return amount is not None and amount == read_quantity(other)
+
+
 @lru_cache(maxsize=4096, typed=True)
 def _amount(value: str | float) -> Fraction:
     text = repr(value) if isinstance(value, float) else str(value)

@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from compiler import kubernetes as k8s
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import is_same_quantity
 from compiler.openapi.schemas import find_schema
 from compiler.openapi.shape import pod_paths
 from compiler.run_kinds import run_kind_of
@@ -54,14 +54,7 @@ def _holds(applied: Any, live: Any) -> bool:
     if isinstance(applied, list):
         same = isinstance(live, list) and len(applied) == len(live)
         return same and all(_holds(value, of) for value, of in zip(applied, live, strict=True))
-    return bool(applied == live) or _is_same_quantity(applied, live)
-
-
-def _is_same_quantity(applied: Any, live: Any) -> bool:
-    try:
-        return parse_quantity(applied) == parse_quantity(live)
-    except QuantityError:
-        return False
+    return bool(applied == live) or is_same_quantity(applied, live)
 
 
 # ---- what servers write always

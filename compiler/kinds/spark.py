@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from compiler.fields.models import without_nulls
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import read_quantity
 from compiler.fields.texts import whole_number
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import job_times, time_diagnostics
@@ -165,10 +165,8 @@ def _java_bytes(text: str) -> int:
     unit = text.strip().lower()[len(number) :] or "m"
     if (amount := whole_number(number)) is not None and unit in _MEMORY_UNITS:
         return amount << _MEMORY_UNITS[unit]
-    try:
-        return int(parse_quantity(text))
-    except QuantityError:
-        return DEFAULT_MEMORY
+    quantity = read_quantity(text)
+    return DEFAULT_MEMORY if quantity is None else int(quantity)
 
 
 WHY = "with a pod template, which a gate needs, its operator leaves out other fields"

@@ -22,7 +22,14 @@ from compiler.fields.models import (
     UNKNOWN_FIELD,
     WRONG_TYPE,
 )
-from compiler.fields.quantity import NEGATIVE_QUANTITY, NOT_A_QUANTITY, QuantityError, is_countable, parse_quantity
+from compiler.fields.quantity import (
+    NEGATIVE_QUANTITY,
+    NOT_A_QUANTITY,
+    QuantityError,
+    is_countable,
+    parse_quantity,
+    read_quantity,
+)
 from compiler.fields.texts import as_yaml_text, dotted_path, short_repr
 from compiler.fields.times import parse_duration, parse_timestamp
 from compiler.kubernetes import METAX_PREFIX
@@ -312,10 +319,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _is_fraction(resource: str, amount: Any) -> bool:
     """Return whether the resource is counted in whole numbers, and this is not one."""
-    try:
-        return is_countable(resource) and parse_quantity(amount).denominator != 1
-    except QuantityError:
-        return False
+    return is_countable(resource) and (read_quantity(amount) or 0).denominator != 1
 
 
 _EXPECTED = {

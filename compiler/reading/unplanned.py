@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from pydantic import ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic, declare_rule
-from compiler.fields.quantity import QuantityError, exact_amount, parse_quantity
+from compiler.fields.quantity import exact_amount, read_quantity
 from compiler.kinds.common.pods import PodTemplate, pod_spec
 from compiler.kubernetes import QUEUE_NAME_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs.gang_spec import UnplannedPods
@@ -224,10 +224,8 @@ def _devices_of_list(amounts: object) -> Devices:
     for name, amount in amounts.items() if isinstance(amounts, dict) else ():
         if not isinstance(name, str) or ("/" not in name and name != "gpu") or "kubernetes.io/" in name:
             continue
-        try:
-            found[name] = int(-(-parse_quantity(amount) // Fraction(1)))
-        except QuantityError:
-            found[name] = 1  # it requests some; others report a fault of the number
+        number = read_quantity(amount)
+        found[name] = 1 if number is None else ceil(number)  # it requests some; others report a fault of the number
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.fields.quantity import integer_amounts, read_quantity
 from compiler.specs.gang_spec import GangSpec, RoleSpec
 
 _PLAIN_KEYS: Mapping[str, str] = {"count/pods": "pods"}
@@ -18,11 +18,9 @@ def limited_amounts(hard: object) -> Iterator[tuple[str, str, int]]:
     """Yield (key, resource, amount) of limits on pods' requests in `hard`, or `used`."""
     for key, value in hard.items() if isinstance(hard, Mapping) else ():
         name = _PLAIN_KEYS.get(key, key.removeprefix("requests."))
-        if name in _CORE_RESOURCES or (key.startswith("requests.") and "/" in name):
-            try:
-                yield key, name, integer_amounts({name: parse_quantity(value)}, "down")[name]
-            except QuantityError:
-                continue
+        is_request = name in _CORE_RESOURCES or (key.startswith("requests.") and "/" in name)
+        if is_request and (amount := read_quantity(value)) is not None:
+            yield key, name, integer_amounts({name: amount}, "down")[name]
 
 
 def has_scopes(spec: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from compiler.fields.models import LOST_UNIT
-from compiler.fields.quantity import QuantityError, lost_unit, parse_quantity
+from compiler.fields.quantity import lost_unit, read_quantity
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.judge import (
@@ -118,13 +118,7 @@ def _page_multiples(judge: Judge, name: str, amount: Fraction, path: FieldPath) 
 
 def _amounts(data: dict[str, Any]) -> dict[str, Fraction]:
     """Return the amounts that can be read."""
-    found = {}
-    for name, value in data.items():
-        try:
-            found[str(name)] = parse_quantity(value)
-        except QuantityError:
-            continue
-    return found
+    return {str(name): amount for name, value in data.items() if (amount := read_quantity(value)) is not None}
 
 
 def _resource_name(judge: Judge, name: str, path: FieldPath) -> None:

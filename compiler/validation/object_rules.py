@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import read_quantity
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import claim
@@ -117,11 +117,9 @@ def _quota(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:
             judge.contradiction(
                 at, "a quota does not count it under this name", f"write requests.{name.removeprefix('limits.')}"
             )
-        try:
-            if parse_quantity(value).denominator != 1 and name in ("pods", "services", "secrets", "configmaps"):
-                judge.contradiction(at, "it is counted in whole numbers", "write a whole number")
-        except QuantityError:
-            continue
+        is_counted = name in ("pods", "services", "secrets", "configmaps")
+        if is_counted and (read_quantity(value) or 0).denominator != 1:
+            judge.contradiction(at, "it is counted in whole numbers", "write a whole number")
 
 
 def _volcano_job(judge: Judge, spec: dict[str, Any], path: FieldPath) -> None:

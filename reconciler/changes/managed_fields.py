@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from compiler.emit.live_changes import format_path
+from compiler.fields.texts import dotted_path
 from compiler.kubernetes import ANNOTATION_PREFIX, CLUSTER_LABEL, MANAGED_BY_LABEL, annotations_of, labels_of, uid_of
 from compiler.syntax.documents import FieldPath
 from reconciler.changes.pods import escape_json_pointer
@@ -43,7 +43,7 @@ def other_holders(live: Object, paths: Iterable[FieldPath]) -> list[tuple[str, s
     found = []
     for path in paths:
         holders = (entry for entry in others if _is_held(entry.get("fieldsV1") or {}, path))
-        found += [(f".{format_path(path)}", str(entry.get("manager") or "another manager")) for entry in holders]
+        found += [(f".{dotted_path(path)}", str(entry.get("manager") or "another manager")) for entry in holders]
     return found
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
 from compiler import kubernetes as k8s
-from compiler.fields.quantity import QuantityError, parse_quantity
+from compiler.fields.quantity import read_quantity
 from compiler.syntax.runs import json_digest
 from reconciler.changes.diff import Change
 from reconciler.changes.results import PrunePlan
@@ -183,10 +183,7 @@ def _devices_of(pod: Object) -> int:
         resources = container.get("resources") or {}
         for name, amount in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}.items():
             if "/" in name and not name.startswith("hugepages") and not name.endswith(_SHARES_OF_DEVICES):
-                try:
-                    total += int(parse_quantity(amount))
-                except QuantityError:
-                    continue
+                total += int(read_quantity(amount) or 0)
     return total
 
 

@@ -5,9 +5,9 @@ Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from compiler.emit.lock import batch_entries, json_number
 from compiler.explain.provenance import Source
@@ -17,9 +17,9 @@ from compiler.fields.times import rfc3339
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
 from compiler.views.selection import left_out_entries
+from compiler.views.start_windows import window_entry
 
 if TYPE_CHECKING:
-    from compiler.explain.planned_starts import PlannedStart
     from compiler.outputs import (
         Amounts,
         CellEntry,
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
         QueueEntry,
         ReasonEntry,
         SourceEntry,
-        StartWindowEntry,
         TotalEntry,
-        WindowEntry,
     )
 
 
@@ -176,27 +174,3 @@ def resource_totals(outcome: Outcome) -> dict[str, TotalEntry]:
         }
         for r, name in enumerate(problem.resources)
     }
-
-
-def window_entry(start: PlannedStart) -> StartWindowEntry | None:
-    """None for a job without a window."""
-    window, promise = start.window, start.promise
-    if window is None or promise is None:
-        return None
-    promised: WindowEntry = {"earliest": rfc3339(promise.low), "latest": rfc3339(promise.high)}
-    entry: StartWindowEntry = {"earliest": rfc3339(window.low), "latest": rfc3339(window.high), "promised": promised}
-    if window.share is not None:
-        entry["share"] = window.share
-    if window.moved:
-        entry["moved"] = window.moved
-    return entry
-
-
-def window_sentence(entry: Mapping[str, Any]) -> str:
-    """Return the sentence on an entry's job."""
-    share = f"{entry['share']} %" if "share" in entry else "a first estimate"
-    sentence = f"expected to start between {entry['earliest']} and {entry['latest']} ({share})"
-    if not entry.get("moved"):
-        return sentence
-    first = "first promised from {earliest} to {latest}".format_map(entry["promised"])
-    return f"{sentence}; {first}: {entry['moved']}"

@@ -20,10 +20,10 @@ from compiler.fields.times import rfc3339, rounded_duration_text
 from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views import selection
-from compiler.views.data import window_entry, window_sentence
 from compiler.views.heat_map import heat_map, scarce_resources
 from compiler.views.queue_tables import QueueTables, amount_text, totals
 from compiler.views.selection import MAX_DETAILED, LeftOut, Selection, left_out, named_jobs, waits_by_reason
+from compiler.views.start_windows import window_entry, window_sentence
 from compiler.views.style import PLAIN, Style, hanging_text, wrap_text
 
 MAX_GROUPS, MAX_QUEUES, MAX_BATCHES = 8, 4, 2

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from compiler import kubernetes as k8s
-from compiler.cluster_state.observed import local_parent
 from compiler.cluster_state.pod_records import spec_queue
+from compiler.cluster_state.refused_queues import local_parent
 from compiler.fields.texts import short_list
 from compiler.run_kinds import end_of_run
 from compiler.specs.namespace_queues import queue_name

@@ -9,8 +9,9 @@ from itertools import starmap
 from typing import Any
 
 from compiler import kubernetes as k8s
-from compiler.cluster_state.observed import LiveQueues, unready_queues
+from compiler.cluster_state.observed import unready_queues
 from compiler.cluster_state.pods import with_leaving_mark
+from compiler.cluster_state.refused_queues import LiveQueues
 from compiler.cluster_state.succeeded import ENDED_FOR_GOOD_KINDS
 from compiler.run_kinds import end_of_run
 from compiler.syntax.runs import json_digest

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compiler import kubernetes as k8s
-from compiler.cluster_state.observed import local_name, local_parent
+from compiler.cluster_state.refused_queues import local_name, local_parent
 from compiler.emit.manifest import Manifest
 from compiler.specs.gang_spec import JobKey
 from compiler.volcano.shared_devices import VGPU_MEMORY

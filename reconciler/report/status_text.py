@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.fields.texts import short_list
 from compiler.fields.times import rounded_duration_text
-from compiler.views.data import window_sentence
+from compiler.views.start_windows import window_sentence
 from reconciler.changes.planned import PlannedGang
 from reconciler.runs.run_record import record_line
 

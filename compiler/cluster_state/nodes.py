@@ -20,7 +20,7 @@ from compiler.specs.node_spec import HyperNodeSpec, NodeSpec, NumaTopologySpec
 from compiler.specs.pod_spec import Amounts, Taint
 from compiler.syntax.documents import Document
 from compiler.volcano.numatopology import with_numa_topologies
-from compiler.volcano.shared_devices import shared_devices_of
+from compiler.volcano.shared_devices import CARD_LABEL, SHARING_MODE, card_labels, shared_devices_of
 
 
 def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[NodeSpec, ...]:
@@ -99,10 +99,11 @@ def observed_node(found: Object, declared: NodeSpec | None = None) -> NodeSpec:
         allocatable = offered_amounts(found)
     capacity = offered_amounts(found, "capacity") if status_of(found).get("capacity") else allocatable
     devices = shared_devices_of(annotations_of(found), capacity)
+    cards = card_labels(annotations_of(found)) or _declared_cards(declared)
     return NodeSpec(
         document=declared.document if declared else state_document(found),
         name=name_of(found),
-        labels={str(key): str(value) for key, value in labels_of(found).items()},
+        labels={**{str(key): str(value) for key, value in labels_of(found).items()}, **cards},
         taints=tuple(_taints(found)),
         allocatable=allocatable,
         unschedulable=bool((found.get("spec") or {}).get("unschedulable")) or not is_ready_node(found),
@@ -110,6 +111,12 @@ def observed_node(found: Object, declared: NodeSpec | None = None) -> NodeSpec:
         numa=declared.numa if declared else None,
         shared_devices=devices or (declared.shared_devices if declared else ()),
     )
+
+
+def _declared_cards(declared: NodeSpec | None) -> dict[str, str]:
+    """Return what a pool says of its nodes' cards, until their register does."""
+    labels = declared.labels if declared else {}
+    return {key: labels[key] for key in (CARD_LABEL, SHARING_MODE) if key in labels}
 
 
 def _taints(found: Object) -> Iterator[Taint]:

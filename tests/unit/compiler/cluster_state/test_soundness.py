@@ -131,3 +131,21 @@ def test_what_was_worked_out_of_pods_that_all_ask_differently_does_not_grow() ->
     for cpus in range(1, 9):
         assert cache.requests_of(pod("p", limits={"cpu": str(cpus)}))["cpu"] == 1000 * cpus
     assert len(cache._asked_by_containers) <= 3
+
+
+REGISTER = {"volcano.sh/node-vgpu-register": "GPU-a,10,16384,NVIDIA-A100,true,mig:"}
+POOL = {"volcano.sh/vgpu-card": "NVIDIA-H100", "pool": "a"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        (REGISTER, {"volcano.sh/vgpu-card": "NVIDIA-A100", "volcano.sh/vgpu-mode": "mig"}),
+        ({}, {"volcano.sh/vgpu-card": "NVIDIA-H100"}),
+    ],
+)
+def test_the_cards_of_a_live_node_are_its_labels(annotations: dict[str, str], expected: dict[str, str]) -> None:
+    """By its register, else by its pool. Other labels of the pool do not count: the cluster shows those of a node."""
+    declared = observed_node(node("n", {}, labels=POOL))
+    found = observed_node(node("n", {"cpu": "8"}, annotations=annotations), declared)
+    assert found.labels == {"kubernetes.io/hostname": "n", **expected}

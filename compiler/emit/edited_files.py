@@ -22,6 +22,7 @@ from compiler.repository.kustomize import BUILT_MARK
 from compiler.syntax.documents import Document, DocumentIdentity, FieldPath
 from compiler.syntax.edits import FieldEdit, Removal, with_edits
 from compiler.syntax.parse import ParsedFile, parse_file
+from compiler.syntax.paths import value_at
 
 _MARK = "\ufeff"
 _PROPERTY = re.compile(r"&[^\s,\[\]{}]+\s+")
@@ -350,7 +351,7 @@ def _field_edits(document: Document, edit: Edit, path: FieldPath) -> Iterator[Fi
         if at:
             yield FieldEdit(document, at, new)
     else:
-        for written, is_key in ((at[-1] if at else None, True), (_value(document, at), False)):
+        for written, is_key in ((at[-1] if at else None, True), (value_at(document.data, at), False)):
             if isinstance(written, str) and (word := _replaced_word(written, edit.old, str(new))):
                 yield FieldEdit(document, at, word, is_key)
                 return
@@ -360,10 +361,3 @@ def _replaced_word(text: str, old: str, new: str) -> str:
     """Return the text with another word; "" where the word is not there, or more than once."""
     words = re.findall(rf"(?<![\w-]){re.escape(old)}(?![\w-])", text)
     return text.replace(old, new, 1) if len(words) == 1 else ""
-
-
-def _value(document: Document, path: Sequence[str | int]) -> object:
-    try:
-        return document.value_at(*path)
-    except (LookupError, TypeError):
-        return None

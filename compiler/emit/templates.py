@@ -35,7 +35,7 @@ def _template_at(data: Any, role: RoleSpec) -> Any:
     """Return the value at the role's path, created with all its parents where the role has a new template."""
     path = role.template_path
     for at, step in enumerate(path):
-        child = _child(data, step)
+        child = value_at(data, (step,))
         if child is None and role.new_template is not None:
             is_last = at == len(path) - 1
             child = deepcopy(dict(role.new_template)) if is_last else [] if isinstance(path[at + 1], int) else {}
@@ -45,13 +45,6 @@ def _template_at(data: Any, role: RoleSpec) -> Any:
                 data[step] = child
         data = child
     return data
-
-
-def _child(data: Any, step: str | int) -> Any:
-    try:
-        return data[step]
-    except (LookupError, TypeError):
-        return None
 
 
 def name_scheduler(data: dict[str, Any], gang: GangSpec) -> None:

@@ -16,6 +16,7 @@ from compiler.kinds.kind import Kind, kinds
 from compiler.openapi.schemas import Node, Schema, find_schema, kinds_named, known_versions, plain_schema
 from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.paths import value_at
 from compiler.validation.judge import Judge, pod_spec_paths
 from compiler.validation.object_rules import metadata, objects, pod_names
 from compiler.validation.pods import pod_flaws
@@ -73,7 +74,7 @@ def as_meant(document: Document, flaws: Iterable[Flaw], *, keep: bool = True) ->
     keep: whether other flawed fields stay."""
     data, positions = document.data, dict(document.positions)
     for flaw in flaws:
-        place, value = flaw.explains, _value(document.data, flaw.path)
+        place, value = flaw.explains, value_at(document.data, flaw.path)
         is_misplaced = bool(place) and place != flaw.path[: len(place)]
         if is_misplaced and value is None:
             continue  # it is in its place already
@@ -154,7 +155,7 @@ def _explains(document: Document, cause: Diagnostic, each: Diagnostic) -> bool:
     is_of_object = (cause.position.file, cause.object) == (each.position.file, each.object)
     if each.code != MISSING_FIELD.code or not is_of_object:
         return False
-    taken_in = _value(document.data, cause.path)
+    taken_in = value_at(document.data, cause.path)
     return _is_within(each.path, cause.explains) or (isinstance(taken_in, dict) and each.path[-1] in taken_in)
 
 
@@ -193,10 +194,10 @@ def _placed(document: Document, flaw: Flaw, schema: Schema) -> Flaw:
     that it resembles, and that can hold its value."""
     if flaw.rule not in (UNKNOWN_FIELD, MISSPELT_POD_FIELD) or not flaw.path:
         return flaw
-    if flaw.explains and _has_field(schema, flaw.explains, _value(document.data, flaw.path)):
+    if flaw.explains and _has_field(schema, flaw.explains, value_at(document.data, flaw.path)):
         return flaw
     help, place = _right_place(document, flaw.path, schema)
-    taken_in = tuple(_taken_in(schema, place, _value(document.data, flaw.path))) if help.startswith(_MOVE) else ()
+    taken_in = tuple(_taken_in(schema, place, value_at(document.data, flaw.path))) if help.startswith(_MOVE) else ()
     help += f", without {', '.join(taken_in)}" if taken_in else ""
     return replace(flaw, rule=UNKNOWN_FIELD, help=help, explains=place, taken_in=taken_in) if help else flaw
 
@@ -224,19 +225,19 @@ def _right_place(document: Document, path: FieldPath, schema: Schema) -> Place:
     its contents belong, further out."""
     if path[-1] in ("apiVersion", "kind"):  # of an object where none is
         return "", ()
-    name, around, inside = str(path[-1]), path[:-1], _value(document.data, path)
+    name, around, inside = str(path[-1]), path[:-1], value_at(document.data, path)
     outer = [around[:length] for length in range(len(around) - 1, -1, -1)]
     for place in ((*start, name) for start in (*outer, ("spec",))):
-        if _has_field(schema, place, inside) and _value(document.data, place) is None:
+        if _has_field(schema, place, inside) and value_at(document.data, place) is None:
             return _belongs_at(place), place
     for start in (around, ("spec",)):
-        present = _value(document.data, start)
+        present = value_at(document.data, start)
         if (node := schema.node_at(start)) is not None and (below := _place_below(schema, node, name, inside, present)):
             return _belongs_at((*start, *below)), (*start, *below)
     if below := _place_among_amounts(schema, schema.node_at(around) or {}, name):
         return _belongs_at((*around, *below)), (*around, *below)
     lifts = isinstance(inside, dict) and inside and all(_has_field(schema, (*around, key)) for key in inside)
-    if lifts and inside.keys().isdisjoint(_value(document.data, around) or ()):
+    if lifts and inside.keys().isdisjoint(value_at(document.data, around) or ()):
         return f"write {', '.join(inside)} in its place", (*around, next(iter(inside)))
     return _place_in_other_list(schema, path, inside)
 
@@ -300,7 +301,7 @@ def _place_below(schema: Schema, node: Node, name: str, value: Any, present: Any
             usual = [place for place in usual if _is_free(present, place)]
             if len(usual) > 1 and isinstance(present, dict):
                 written = [place for place in usual if str(place[0]).removesuffix("[]") in present]
-                usual = [place for place in written if _value(present, place) is None]
+                usual = [place for place in written if value_at(present, place) is None]
             return usual[0] if len(usual) == 1 else ()
         level = inner
     return ()
@@ -350,15 +351,6 @@ def _item_steps(path: FieldPath) -> Iterator[str | int | None]:
             yield None
 
 
-def _value(data: Any, path: FieldPath) -> Any:
-    for step in path:
-        if isinstance(data, dict):
-            data = data.get(step)
-        else:
-            data = data[step] if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
-    return data
-
-
 def _value_flaws(document: Document) -> list[Flaw]:
     judge = Judge()
     kind_key = f"{document.kind}.{document.group}"
@@ -366,8 +358,8 @@ def _value_flaws(document: Document) -> list[Flaw]:
     pod_names(judge, kind_key, document.data)
     for path in pod_spec_paths(document, without_schema=kind_key in kinds()):
         if path != ("spec",):
-            metadata(judge, _value(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
-        pod, added = _value(document.data, path), _added_volumes(document, path)
+            metadata(judge, value_at(document.data, (*path[:-1], "metadata")), (*path[:-1], "metadata"))
+        pod, added = value_at(document.data, path), _added_volumes(document, path)
         judge.take(pod_flaws(pod, path, document.group, added))
     return judge.flaws
 
@@ -393,9 +385,9 @@ def _added_volumes(document: Document, path: FieldPath) -> frozenset[str]:
     (of a StatefulSet, a LeaderWorkerSet, a Workflow)."""
     found = set(_VOLUMES_OF_OPERATORS.get(f"{document.api_version} {document.kind}", ()))
     for length in range(len(path)):
-        around = _value(document.data, path[:length])
+        around = value_at(document.data, path[:length])
         claims = around.get("volumeClaimTemplates") if isinstance(around, dict) else None
         for claim in claims if isinstance(claims, list) else ():
-            if isinstance(name := _value(claim, ("metadata", "name")), str):
+            if isinstance(name := value_at(claim, ("metadata", "name")), str):
                 found.add(name)
     return frozenset(found)

@@ -7,6 +7,7 @@ from typing import Any
 
 from compiler.fields.quantity import integer_amounts, read_quantity
 from compiler.specs.gang_spec import GangSpec, RoleSpec
+from compiler.syntax.paths import value_at
 
 _PLAIN_KEYS: Mapping[str, str] = {"count/pods": "pods"}
 _VOLCANO_GROUP = "batch.volcano.sh"
@@ -60,10 +61,7 @@ def _pod_spec(gang: GangSpec, role: RoleSpec) -> Mapping[str, Any] | None:
     document, path = gang.pod_spec_of(role)
     if role.new_template is not None:
         return None
-    try:
-        found = document.value_at(*path)
-    except (LookupError, TypeError):
-        return None
+    found = value_at(document.data, path)
     return found if isinstance(found, Mapping) else None
 
 

@@ -114,7 +114,7 @@ def observed_node(found: Object, declared: NodeSpec | None = None) -> NodeSpec:
 
 
 def _declared_cards(declared: NodeSpec | None) -> dict[str, str]:
-    """Return what a pool says of its nodes' cards, until their register does."""
+    """Return the cards of its nodes that a pool declares, for as long as no register has them."""
     labels = declared.labels if declared else {}
     return {key: labels[key] for key in (CARD_LABEL, SHARING_MODE) if key in labels}
 

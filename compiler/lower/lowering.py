@@ -13,7 +13,7 @@ from dataclasses import replace
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.cluster_state.run_records import recorded_runs
 from compiler.lower.device_slots import is_outdated, slot_holds
-from compiler.lower.gangs import GangLowering
+from compiler.lower.gangs import GangLowering, subgroup_demand, with_subgroup_rules
 from compiler.lower.group_relations import with_group_rules, with_separation_wishes
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs, upcoming_events
 from compiler.lower.nodes import lower_nodes, node_classes
@@ -28,7 +28,6 @@ from compiler.lower.queues import (
 )
 from compiler.lower.resources import device_resources, has_other_resources, resource_names
 from compiler.lower.slot_groups import SlotGroups, slot_groups_of
-from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.topology import lower_hypernodes
 from compiler.run_kinds import runs_once
 from compiler.specs.cluster_spec import Specs

@@ -18,8 +18,7 @@ from compiler.openapi.shape import Flaw, shape_flaws
 from compiler.syntax.documents import Document, FieldPath
 from compiler.syntax.paths import value_at
 from compiler.validation.judge import Judge, pod_spec_paths
-from compiler.validation.object_rules import metadata, objects, pod_names
-from compiler.validation.pods import pod_flaws
+from compiler.validation.object_rules import metadata, objects, pod_flaws, pod_names
 
 WRONG_VERSION = declare_rule("GP212", "error")
 _MOST_FIELDS = 3

@@ -117,7 +117,7 @@ class SubgroupSpec:
 
     ready_pods, min_ready_subgroups: for a bare PodGroup only, where each subgroup has a SubgroupSpec of its own, with
     all its pods as `size` and a minimum of 0: the pods that make it ready, and the number of subgroups of the same path
-    that must be ready (`compiler.lower.subgroups`).
+    that must be ready (`compiler.lower.gangs`).
     """
 
     name: str

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.fields.regex import Regex
+from compiler.specs.hypernode_tree import Regex
 from tests.builders.beside import beside
 from tests.builders.depth import settings
 

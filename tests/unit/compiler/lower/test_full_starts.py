@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from compiler.lower.gangs import subgroup_demand
 from compiler.lower.lowering import lower
-from compiler.lower.subgroups import subgroup_demand
 from compiler.specs.cluster_spec import PluginSpec, SchedulerSpec
 from compiler.specs.gang_spec import SubgroupSpec, TopologySpec
 from tests.builders.specs import document, gang, hypernode, node, queue, role, specs

@@ -10,8 +10,7 @@ import yaml
 
 from compiler.validation.judge import Judge
 from compiler.validation.names import ANNOTATION_KEY, DNS_LABEL, LABEL_VALUE, PORT_NAME, QUALIFIED
-from compiler.validation.object_rules import objects, pod_names
-from compiler.validation.pods import pod_spec
+from compiler.validation.object_rules import objects, pod_names, pod_spec
 from compiler.validation.schedules import schedule_objection
 
 VALUES: dict[str, Any] = yaml.safe_load((Path(__file__).parents[3] / "fixtures" / "values.yaml").read_text())

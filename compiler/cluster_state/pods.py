@@ -12,8 +12,7 @@ from compiler import kubernetes as k8s
 from compiler.cluster_state.cluster_state import StateError
 from compiler.fields.times import epoch_seconds
 from compiler.kinds.common import pod_rule_fields
-from compiler.kinds.common.pod_rule_fields import PodAffinity
-from compiler.kinds.common.pods import PodSpecModel, host_ports, pod_spec
+from compiler.kinds.common.pods import Affinity, PodSpecModel, host_ports, pod_spec
 from compiler.specs.pod_spec import Amounts, PodRuleSpec, PodSpec
 
 EVICTION_SLACK = 30
@@ -72,9 +71,8 @@ def foreign_pod(pod: k8s.Object, node: int, group: k8s.Object | None) -> Foreign
     API server would have refused it."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(k8s.REQUIRED)
     try:
-        rules = (
-            pod_rule_fields.pod_rule_specs(None, PodAffinity.model_validate({k8s.REQUIRED: anti}), None) if anti else ()
-        )
+        terms = Affinity.model_validate({"podAntiAffinity": {k8s.REQUIRED: anti}}).anti_terms if anti else ()
+        rules = pod_rule_fields.pod_rule_specs((), terms, None)
     except ValidationError:
         rules = ()
     spec, names = pod["spec"], (k8s.name_of(pod), node, k8s.namespace_of(pod))

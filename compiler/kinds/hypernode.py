@@ -5,56 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+from pydantic import Field
+
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Int, LenientModel
+from compiler.fields.models import Int, LenientModel, below
 from compiler.kinds.kind import Kind
 from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
 from compiler.syntax.documents import Document
 
 
-class ExactMatch(LenientModel):
-    name: str
-
-
-class RegexMatch(LenientModel):
-    pattern: str
-
-
-class Selector(LenientModel):
-    exact_match: ExactMatch | None = None
-    regex_match: RegexMatch | None = None
-    label_match: LabelSelector | None = None
-
-
 class MemberModel(LenientModel):
     type: Literal["Node", "HyperNode"]
-    selector: Selector
-
-
-class Spec(LenientModel):
-    tier: Int
-    tier_name: str | None = None
-    members: list[MemberModel]
+    name: str | None = Field(None, validation_alias=below("selector.exactMatch.name"))
+    pattern: str | None = Field(None, validation_alias=below("selector.regexMatch.pattern"))
+    labels: LabelSelector | None = Field(None, validation_alias=below("selector.labelMatch"))
 
 
 class HyperNode(LenientModel):
-    spec: Spec
+    tier: Int = Field(validation_alias=below("spec.tier"))
+    tier_name: str | None = Field(None, validation_alias=below("spec.tierName"))
+    members: list[MemberModel] = Field(validation_alias=below("spec.members"))
 
 
 def specs(document: Document, hypernode: HyperNode) -> Iterable[HyperNodeDraft]:
-    members = tuple(_hypernode_member(member, index) for index, member in enumerate(hypernode.spec.members))
-    yield HyperNodeDraft(document, document.name, hypernode.spec.tier, hypernode.spec.tier_name, members)
-
-
-def _hypernode_member(member: MemberModel, index: int) -> HyperNodeMember:
-    selector, labels = member.selector, member.selector.label_match
-    return HyperNodeMember(
-        type=member.type,
-        path=("spec", "members", index),
-        name=selector.exact_match.name if selector.exact_match else None,
-        pattern=selector.regex_match.pattern if selector.regex_match else None,
-        label_expressions=labels.expressions() if labels is not None else None,
-    )
+    members = []
+    for index, member in enumerate(hypernode.members):
+        labels = None if member.labels is None else member.labels.expressions()
+        path = ("spec", "members", index)
+        members.append(HyperNodeMember(member.type, path, member.name, member.pattern, labels))
+    yield HyperNodeDraft(document, document.name, hypernode.tier, hypernode.tier_name, tuple(members))
 
 
 KIND = Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), HyperNode, specs)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compiler.fields.models import Bool, LenientModel, Resources
+from pydantic import Field
+
+from compiler.fields.models import Bool, LenientModel, Resources, below
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.common.pods import TaintModel
@@ -14,35 +16,26 @@ from compiler.syntax.documents import Document
 from compiler.volcano.shared_devices import card_labels, shared_devices_of
 
 
-class Spec(LenientModel):
-    taints: list[TaintModel] | None = None
-    unschedulable: Bool | None = None
-
-
 class Condition(LenientModel):
     type: str
     status: str
 
 
-class Status(LenientModel):
-    capacity: Resources | None = None
-    allocatable: Resources | None = None
-    conditions: list[Condition] | None = None
-
-
 class Node(LenientModel):
     metadata: Metadata
-    spec: Spec | None = None
-    status: Status | None = None
+    taints: list[TaintModel] = Field([], validation_alias=below("spec.taints"))
+    unschedulable: Bool = Field(False, validation_alias=below("spec.unschedulable"))
+    capacity: Resources | None = Field(None, validation_alias=below("status.capacity"))
+    allocatable: Resources | None = Field(None, validation_alias=below("status.allocatable"))
+    conditions: list[Condition] = Field([], validation_alias=below("status.conditions"))
 
 
 def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     """A node is unschedulable when it is cordoned or not ready."""
-    status, spec = node.status or Status(), node.spec or Spec()
-    resources = status.capacity if status.allocatable is None else status.allocatable
-    ready = all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")
+    resources = node.capacity if node.allocatable is None else node.allocatable
+    ready = all(condition.status == "True" for condition in node.conditions if condition.type == "Ready")
     labels = {key: str(value) for key, value in (node.metadata.labels or {}).items()}
-    taints = tuple(taint.to_spec() for taint in spec.taints or ())
+    taints = tuple(taint.to_spec() for taint in node.taints)
     allocatable = integer_amounts(resources or {}, "down")
     annotations = {key: str(value) for key, value in (node.metadata.annotations or {}).items()}
     yield NodeSpec(
@@ -51,8 +44,8 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
         {**labels, **card_labels(annotations)},
         taints,
         allocatable,
-        bool(spec.unschedulable) or not ready,
-        shared_devices=shared_devices_of(annotations, integer_amounts(status.capacity or resources or {}, "down")),
+        node.unschedulable or not ready,
+        shared_devices=shared_devices_of(annotations, integer_amounts(node.capacity or resources or {}, "down")),
     )
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from compiler.fields.models import LenientModel, Resources, without_nulls
+from compiler.fields.models import LenientModel, Resources, below, without_nulls
 from compiler.kinds.common import pods
 from compiler.kinds.common.pods import TolerationModel, toleration_specs
 from compiler.specs.gang_spec import GangSpec, RoleSpec
@@ -202,20 +202,12 @@ def _containers(pod: pods.PodSpecModel, path: FieldPath) -> Iterator[tuple[Field
         yield from (((*path, field, number), each) for number, each in enumerate(containers or ()))
 
 
-class Overhead(LenientModel):
-    pod_fixed: Resources | None = None
-
-
-class Scheduling(LenientModel):
-    node_selector: dict[str, str] | None = None
-    tolerations: list[TolerationModel] | None = None
-
-
 class RuntimeClass(LenientModel):
     """The fields of the object that decide on nodes and requests."""
 
-    overhead: Overhead = Overhead()
-    scheduling: Scheduling = Scheduling()
+    overhead: Resources | None = Field(None, validation_alias=below("overhead.podFixed"))
+    node_selector: dict[str, str] = Field({}, validation_alias=below("scheduling.nodeSelector"))
+    tolerations: list[TolerationModel] = Field([], validation_alias=below("scheduling.tolerations"))
 
 
 def runtime_classes(documents: Iterable[Document]) -> dict[str, RuntimeClass]:
@@ -240,7 +232,7 @@ def _with_class(gang: GangSpec, role: RoleSpec, classes: Mapping[str, RuntimeCla
     found = classes.get(pod.runtime_class_name or "") if pod is not None else None
     if pod is None or found is None:
         return role
-    role = with_written_requests(role, pod, pod.model_copy(update={"overhead": found.overhead.pod_fixed}))
-    selector = {**(found.scheduling.node_selector or {}), **role.pod.node_selector}
-    tolerations = (*role.pod.tolerations, *toleration_specs(found.scheduling.tolerations))
+    role = with_written_requests(role, pod, pod.model_copy(update={"overhead": found.overhead}))
+    selector = {**found.node_selector, **role.pod.node_selector}
+    tolerations = (*role.pod.tolerations, *toleration_specs(found.tolerations))
     return replace(role, pod=replace(role.pod, node_selector=selector, tolerations=tolerations))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -43,10 +43,6 @@ class AffinityTerm(LenientModel):
         )
 
 
-class PodAffinity(LenientModel):
-    required: list[AffinityTerm] | None = Field(None, alias=REQUIRED)
-
-
 class SpreadConstraint(LenientModel):
     max_skew: Count
     topology_key: LabelKey
@@ -59,11 +55,10 @@ class SpreadConstraint(LenientModel):
 
 
 def pod_rule_specs(
-    affinity: PodAffinity | None, anti: PodAffinity | None, spread: list[SpreadConstraint] | None
+    terms: Sequence[AffinityTerm], anti_terms: Sequence[AffinityTerm], spread: list[SpreadConstraint] | None
 ) -> tuple[PodRuleSpec, ...]:
     """Return the required rules that are planned. All terms of an affinity concern the same pods: those that match
     every term (Kubernetes' InterPodAffinity)."""
-    terms = (affinity.required if affinity else None) or ()
     selectors = tuple(term.to_selector() for term in terms)
     found = [
         PodRuleSpec("affinity", term.topology_key, selectors)
@@ -71,9 +66,7 @@ def pod_rule_specs(
         if all(each.is_planned for each in terms)
     ]
     found += [
-        PodRuleSpec("anti-affinity", term.topology_key, (term.to_selector(),))
-        for term in (anti.required if anti else None) or ()
-        if term.is_planned
+        PodRuleSpec("anti-affinity", term.topology_key, (term.to_selector(),)) for term in anti_terms if term.is_planned
     ]
     for row in spread or ():
         if row.when_unsatisfiable == "DoNotSchedule":

@@ -15,12 +15,12 @@ from pydantic import Field, ValidationError
 
 from compiler.diagnostics.diagnostic import Diagnostic
 from compiler.fields.metadata import metadata_diagnostics
-from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources, without_nulls
+from compiler.fields.models import FOREIGN_GATE, LenientModel, Resources, below, without_nulls
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rule_fields
 from compiler.kinds.common.jobs import time_diagnostics
-from compiler.kinds.common.pod_rule_fields import PodAffinity, SpreadConstraint
-from compiler.kubernetes import NUMA_POLICIES, NUMA_POLICY_ANNOTATION, PER_POD_LABELS, SCHEDULING_GATE
+from compiler.kinds.common.pod_rule_fields import AffinityTerm, SpreadConstraint
+from compiler.kubernetes import NUMA_POLICIES, NUMA_POLICY_ANNOTATION, PER_POD_LABELS, REQUIRED, SCHEDULING_GATE
 from compiler.specs.gang_spec import RoleSpec
 from compiler.specs.pod_spec import Expression, NodeSelectorTerm, PodSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
@@ -65,18 +65,14 @@ class NodeSelectorTermModel(LenientModel):
     match_fields: list[NodeSelectorRequirement] | None = None
 
 
-class NodeSelector(LenientModel):
-    node_selector_terms: list[NodeSelectorTermModel]
-
-
-class NodeAffinity(LenientModel):
-    required: NodeSelector | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-
-
 class Affinity(LenientModel):
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
+    """The required terms of each sort."""
+
+    node_terms: list[NodeSelectorTermModel] | None = Field(
+        default=None, validation_alias=below(f"nodeAffinity.{REQUIRED}.nodeSelectorTerms")
+    )
+    pod_terms: list[AffinityTerm] = Field(default_factory=list, validation_alias=below(f"podAffinity.{REQUIRED}"))
+    anti_terms: list[AffinityTerm] = Field(default_factory=list, validation_alias=below(f"podAntiAffinity.{REQUIRED}"))
 
 
 class TolerationModel(LenientModel):
@@ -95,17 +91,22 @@ class TaintModel(LenientModel):
         return Taint(self.key, self.value or "", self.effect)
 
 
-class PodSpecModel(LenientModel):
+class Placement(LenientModel):
+    """Fields of a pod spec that Argo has around its templates and in patches as well."""
+
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[TolerationModel] | None = None
+    scheduler_name: str | None = None
+
+
+class PodSpecModel(Placement):
     """spec of a pod."""
 
     containers: list[Container]
     init_containers: list[Container] | None = None
     overhead: Resources | None = None
     resources: ResourceRequirements | None = None
-    node_selector: dict[str, str] | None = None
-    affinity: Affinity | None = None
-    tolerations: list[TolerationModel] | None = None
-    scheduler_name: str | None = None
     node_name: str | None = None
     preemption_policy: str | None = None
     priority_class_name: str | None = None
@@ -114,15 +115,6 @@ class PodSpecModel(LenientModel):
     volumes: Any = None
     resource_claims: Any = None
     runtime_class_name: str | None = None
-
-
-class Placement(LenientModel):
-    """Fields of a pod spec that Argo has around its templates and in patches as well."""
-
-    node_selector: dict[str, str] | None = None
-    affinity: Affinity | None = None
-    tolerations: list[TolerationModel] | None = None
-    scheduler_name: str | None = None
 
 
 class TemplateMetadata(LenientModel):
@@ -188,13 +180,11 @@ def _add_amounts(total: dict[str, Fraction], amounts: Mapping[str, Fraction]) ->
 
 
 def pod_spec(pod: PodSpecModel) -> PodSpec:
-    required = pod.affinity.node_affinity.required if pod.affinity and pod.affinity.node_affinity else None
+    affinity = pod.affinity or Affinity()
     return PodSpec(
         requests=pod_requests(pod),
         node_selector=pod.node_selector or {},
-        node_affinity=None
-        if required is None
-        else tuple(_node_selector_term(term) for term in required.node_selector_terms),
+        node_affinity=None if affinity.node_terms is None else tuple(map(_node_selector_term, affinity.node_terms)),
         tolerations=toleration_specs(pod.tolerations),
         scheduler_name=pod.scheduler_name or "",
         node_name=pod.node_name or "",
@@ -207,9 +197,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
             if (request := vgpu_request(container.effective_requests)) is not None
         ),
         pod_rules=pod_rule_fields.pod_rule_specs(
-            pod.affinity.pod_affinity if pod.affinity else None,
-            pod.affinity.pod_anti_affinity if pod.affinity else None,
-            pod.topology_spread_constraints,
+            affinity.pod_terms, affinity.anti_terms, pod.topology_spread_constraints
         ),
         has_unplanned_needs=_has_unplanned_needs(pod),
         host_ports=_ports_of_node(pod),

@@ -21,13 +21,13 @@ from compiler.volcano import metax
 
 if TYPE_CHECKING:
     from compiler.kinds.pod_group import PodGroup
-    from compiler.kinds.volcano_job import JobFlow, JobTemplate
+    from compiler.kinds.volcano_job import JobFlow, VolcanoJob
     from compiler.specs.drafts import PodGroupDraft
 
 
 POD_GROUP: ModelOf[PodGroup] = ModelOf("PodGroup.scheduling.volcano.sh")
 JOB_FLOW: ModelOf[JobFlow] = ModelOf("JobFlow.flow.volcano.sh")
-JOB_TEMPLATE: ModelOf[JobTemplate] = ModelOf("JobTemplate.flow.volcano.sh")
+JOB_TEMPLATE: ModelOf[VolcanoJob] = ModelOf("JobTemplate.flow.volcano.sh")
 
 
 @check("GP320", "unknown priority class", folds=True, on_partial=True)
@@ -218,7 +218,7 @@ def unknown_flow_step(check_input: CheckInput) -> Iterator[Finding]:
     templates = {*found, *(each[1:] for each in check_input.failed_objects if each[0] == "JobTemplate.flow.volcano.sh")}
     for document, flow in check_input.documents_of(JOB_FLOW):
         space = document.namespace or "default"
-        steps = flow.spec.flows or []
+        steps = flow.flows
         names = [step.name for step in steps]
         is_planned = any((space, name) in templates for name in names)
         for index, step in enumerate(steps):
@@ -242,7 +242,7 @@ def circular_flow(check_input: DocumentInput) -> Iterator[Finding]:
     those that wait for them, so the flow never ends; where its admission looks at JobFlows it refuses this one.
     Fix: remove one dependency."""
     for document, flow in check_input.documents_of(JOB_FLOW):
-        steps = flow.spec.flows or []
+        steps = flow.flows
         needs = {step.name: step.awaited for step in steps}
         if circle := dependency_cycle(needs):
             name, awaited, *_ = circle

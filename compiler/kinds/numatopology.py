@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from compiler.fields.models import WRONG_TYPE, Int, LenientModel, Resources
-from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.kind import Kind
 from compiler.openapi.shape import Flaw
 from compiler.specs.node_spec import NumaTopologySpec
@@ -38,7 +37,6 @@ class Spec(LenientModel):
 
 
 class Numatopology(LenientModel):
-    metadata: Metadata
     spec: Spec
 
 

@@ -44,19 +44,13 @@ NODE = "node"
 """Name of the container that trains, and of MPI's Job of nodes."""
 
 
-class RuntimeRef(LenientModel):
-    name: Name
-    kind: str = "ClusterTrainingRuntime"
-
-
-class Trainer(LenientModel):
-    num_nodes: Natural | None = None
-    resources_per_node: pods.ResourceRequirements | None = None
-
-
 class Spec(LenientModel):
-    runtime_ref: RuntimeRef
-    trainer: Trainer = Trainer()
+    runtime: Name = Field(validation_alias=below("runtimeRef.name"))
+    runtime_kind: str = Field("ClusterTrainingRuntime", validation_alias=below("runtimeRef.kind"))
+    num_nodes: Natural | None = Field(None, validation_alias=below("trainer.numNodes"))
+    resources_per_node: pods.ResourceRequirements | None = Field(
+        None, validation_alias=below("trainer.resourcesPerNode")
+    )
     annotations: dict[str, Any] | None = None
     suspend: Bool | None = None
     pod_template_overrides: list[Any] | None = None
@@ -115,29 +109,29 @@ class RuntimeDraft:
 
 def default_runtime_gang(draft: TrainJobDraft) -> GangSpec | None:
     """Return the gang of a TrainJob with the runtime that the trainer brings; None where it brings none of the name."""
-    wanted = draft.spec.runtime_ref
-    found = DEFAULT_RUNTIMES.get(wanted.name) if wanted.kind == "ClusterTrainingRuntime" else None
+    wanted = draft.spec
+    found = DEFAULT_RUNTIMES.get(wanted.runtime) if wanted.runtime_kind == "ClusterTrainingRuntime" else None
     return None if found is None else _gang(draft, RuntimeSpec.model_validate(found))
 
 
 def unused_settings(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> Iterator[Diagnostic]:
     """Yield the settings of a TrainJob for its nodes that its runtime, if it is among these, does not use."""
     runtime = _runtime(draft, runtimes)
-    trainer = draft.spec.trainer
+    spec = draft.spec
     if runtime is None or any(job.is_trainer for job in runtime.replicated_jobs):
         return
     has_mpi_node = runtime.mpi is not None and any(job.name == NODE for job in runtime.replicated_jobs)
-    unused = ["numNodes"] if trainer.num_nodes is not None and not has_mpi_node else []
-    if trainer.resources_per_node is not None and not (has_mpi_node and runtime.runs_launcher_as_node):
+    unused = ["numNodes"] if spec.num_nodes is not None and not has_mpi_node else []
+    if spec.resources_per_node is not None and not (has_mpi_node and runtime.runs_launcher_as_node):
         unused.append("resourcesPerNode")
     if unused:
-        message = f"runtime {draft.spec.runtime_ref.name} has no trainer step, so it ignores {' and '.join(unused)}"
+        message = f"runtime {draft.spec.runtime} has no trainer step, so it ignores {' and '.join(unused)}"
         help = f"label its replicated Job {k8s.TRAIN_JOB_STEP_LABEL}: trainer"
         yield draft.document.diagnostic(UNUSED_SETTING, ("spec", "trainer", unused[0]), message, help)
 
 
 def default_runtime_diagnostic(draft: TrainJobDraft) -> Diagnostic:
-    name = draft.spec.runtime_ref.name
+    name = draft.spec.runtime
     message = f"runtime {name} is not here, and is taken as trainer {TRAINER_VERSION} brings it"
     help = "add it where the cluster has another one of this name"
     return draft.document.diagnostic(DEFAULT_RUNTIME, ("spec", "runtimeRef"), message, help)
@@ -149,7 +143,7 @@ WHY = "a trainer with runtimePatches reads no podTemplateOverrides, into which t
 def missing_runtime_help(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> str:
     """Return the fix for a TrainJob whose runtime is unknown."""
     known = (*DEFAULT_RUNTIMES, *(each.document.name for each in runtimes))
-    return suggestion(draft.spec.runtime_ref.name, known, "add the runtime that it names")
+    return suggestion(draft.spec.runtime, known, "add the runtime that it names")
 
 
 def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> GangSpec | None:
@@ -160,8 +154,10 @@ def train_job_gang(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> Ga
 
 
 def _runtime(draft: TrainJobDraft, runtimes: Iterable[RuntimeDraft]) -> RuntimeSpec | None:
-    wanted = draft.spec.runtime_ref
-    found = (each.spec for each in runtimes if _is_meant(draft.document, wanted.kind, wanted.name, each.document))
+    wanted = draft.spec
+    found = (
+        each.spec for each in runtimes if _is_meant(draft.document, wanted.runtime_kind, wanted.runtime, each.document)
+    )
     return next(found, None)
 
 
@@ -228,11 +224,11 @@ def _queue(spec: Spec, runtime: RuntimeSpec) -> str:
 
 
 def _role(draft: TrainJobDraft, runtime: RuntimeSpec, job: ReplicatedJob, number: int) -> RoleSpec:
-    trainer, template = draft.spec.trainer, job.template
-    replicas = _replicas(job, runtime, trainer.num_nodes)
+    spec, template = draft.spec, job.template
+    replicas = _replicas(job, runtime, spec.num_nodes)
     trains = job.is_trainer or (runtime.runs_launcher_as_node and job.name == NODE)
-    if trainer.resources_per_node is not None and trains:
-        template = _with_resources(template, trainer.resources_per_node)
+    if spec.resources_per_node is not None and trains:
+        template = _with_resources(template, spec.resources_per_node)
     for written in _patches(draft.document, job.name):
         template = _with_patch(template, written)
     labels = {k8s.JOB_SET_LABEL: draft.document.name, k8s.JOB_SET_JOB_LABEL: job.name}

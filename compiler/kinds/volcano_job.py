@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from compiler import kubernetes as k8s
-from compiler.fields.models import Int, LenientModel, below, without_nulls
+from compiler.fields.models import Int, LenientModel, below
 from compiler.fields.times import go_duration_seconds
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import NetworkTopology, job_times
@@ -200,31 +200,23 @@ class Flow(LenientModel):
     awaited: list[str] = Field([], validation_alias=below("dependsOn.targets"))
 
 
-class FlowSpec(LenientModel):
-    flows: list[Flow] | None = None
-
-
 class JobFlow(LenientModel):
-    spec: FlowSpec
-
-
-class JobTemplate(LenientModel):
-    spec: Spec
+    flows: list[Flow] = Field([], validation_alias=below("spec.flows"))
 
 
 def _flow_specs(document: Document, flow: JobFlow) -> Iterable[JobFlowDraft]:
-    yield JobFlowDraft(document, {step.name: tuple(step.awaited) for step in flow.spec.flows or ()})
+    yield JobFlowDraft(document, {step.name: tuple(step.awaited) for step in flow.flows})
 
 
-def _template_specs(document: Document, template: JobTemplate) -> Iterable[JobTemplateDraft]:
+def _template_specs(document: Document, template: VolcanoJob) -> Iterable[JobTemplateDraft]:
     data = {**document.data, "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}
     job = Document(document.file, document.line, document.text, data, document.positions, document.item_path)
-    for gang in specs(job, VolcanoJob.model_validate(without_nulls(data))):
+    for gang in specs(job, template):
         yield JobTemplateDraft(document, gang)
 
 
 KINDS = (
     Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, text_diagnostics),
     Kind("JobFlow", "flow.volcano.sh", ("v1alpha1",), JobFlow, _flow_specs),
-    Kind("JobTemplate", "flow.volcano.sh", ("v1alpha1",), JobTemplate, _template_specs, text_diagnostics),
+    Kind("JobTemplate", "flow.volcano.sh", ("v1alpha1",), VolcanoJob, _template_specs, text_diagnostics),
 )

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from compiler.decided import JobAction
 from compiler.diagnostics.diagnostic import Diagnostic, sorted_diagnostics
@@ -32,6 +32,9 @@ from compiler.syntax.documents import Document, DocumentIdentity
 from solver.plan import Decision, Plan, SlotUse
 from solver.problem import Gang, Placement, Problem
 
+if TYPE_CHECKING:
+    from compiler.outputs import CellEntry
+
 FailLevel = Literal["no-plan", "error", "never-starts", "longer-waits"]
 """Causes of a failed command; each includes the ones before it. longer-waits: beyond the start that was announced."""
 PodsByNode = Mapping[str, Mapping[str, int]]
@@ -42,18 +45,6 @@ DocumentErrors = dict[DocumentIdentity, tuple[Document, Diagnostic]]
 
 def _pod_total(pods: PodsByNode) -> int:
     return sum(sum(nodes.values()) for nodes in pods.values())
-
-
-@dataclass(frozen=True, slots=True)
-class SlotAssignment:
-    """`pods` new pods of a role take their share on a node from slot number `cell` of the slot group `division`. The
-    fields are named as in the plan's JSON."""
-
-    role: str
-    node: str
-    division: str
-    cell: int
-    pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,7 @@ class JobDecision:
     evicted_pods: PodsByNode = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
     seconds_run: int = 0
-    slot_assignments: tuple[SlotAssignment, ...] = ()
+    slot_assignments: tuple[CellEntry, ...] = ()
     start: PlannedStart = field(default_factory=PlannedStart)
     held: bool = False
 
@@ -311,11 +302,12 @@ class _DecisionTranslator:
                 yield with_earlier_gangs(self.problem, message, earlier, before)
 
 
-def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> SlotAssignment:
+def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> CellEntry:
     node = problem.nodes[use.node]
     group = node.slots[use.slot].slot_group
     number = sum(slot.slot_group == group for slot in node.slots[: use.slot])
-    return SlotAssignment(gang.roles[use.role].name, node.name, problem.slot_groups[group], number, use.pods)
+    role, division = gang.roles[use.role].name, problem.slot_groups[group]
+    return {"role": role, "node": node.name, "division": division, "cell": number, "pods": use.pods}
 
 
 def _pods_by_node(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> PodsByNode:

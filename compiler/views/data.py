@@ -6,7 +6,6 @@ Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, cast
 
 from compiler.emit.lock import batch_entries, json_number
@@ -22,7 +21,6 @@ from compiler.views.start_windows import window_entry
 if TYPE_CHECKING:
     from compiler.outputs import (
         Amounts,
-        CellEntry,
         GangEntry,
         PlanDocument,
         PromiseEntry,
@@ -105,7 +103,7 @@ def gang_entry(decision: JobDecision) -> GangEntry:
     if decision.start.awaited_jobs:
         entry["startsAfter"] = list(decision.start.awaited_jobs)
     if decision.slot_assignments:
-        entry["cells"] = [cast("CellEntry", asdict(one)) for one in decision.slot_assignments]
+        entry["cells"] = list(decision.slot_assignments)
     return entry
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.lower.lowering import lower
-from compiler.outcome import SlotAssignment
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.views.data import plan_document as as_data
@@ -370,7 +369,8 @@ def test_a_world_that_asks_for_no_parts_has_no_cells() -> None:
 def test_the_json_plan_shows_the_cells_of_pods_that_use_some() -> None:
     outcome = compile_repository(tree(FRACTIONS, job("{example.com/gpu-milli: 500}", 2), job("{cpu: 1}", name="k")))
     first, second = outcome.decisions
-    assert first.slot_assignments == (SlotAssignment("w", "n-0", "example.com/gpu-milli", 0, 2),)
+    cell = {"role": "w", "node": "n-0", "division": "example.com/gpu-milli", "cell": 0, "pods": 2}
+    assert first.slot_assignments == (cell,)
     shown = json.loads(json.dumps(as_data(outcome)))["gangs"]
     assert shown[0]["cells"] == [
         {"role": "w", "node": "n-0", "division": "example.com/gpu-milli", "cell": 0, "pods": 2}

@@ -17,7 +17,7 @@ from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.run_kinds import run_kind_of
 from compiler.specs.cluster_spec import Specs
-from compiler.views.report import report_page
+from compiler.views.report.page import report_page
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.options import Options
 from solver.plan import Plan

@@ -18,8 +18,7 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
-from compiler.views.report.document import Base, report_document
-from compiler.views.report.page import page_of
+from compiler.views.report.page import Base, page_of, report_document
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAME = re.compile(r'<iframe src="([^"]+)"')

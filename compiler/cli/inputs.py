@@ -102,7 +102,7 @@ def take_defaults(ctx: click.Context, param: click.Parameter, repo: Path | None)
     """Return a callback of --repo, before other options: these have the defaults of the gangplan.toml in a folder that
     was named, and not of the one around the working folder."""
     if repo is not None and ctx.info_name is not None:
-        from compiler.cli.defaults import configured_defaults
+        from compiler.cli.root import configured_defaults
         from compiler.repository.paths import CONFIGURATION_FILE
 
         file = repo / CONFIGURATION_FILE

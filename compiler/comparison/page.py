@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compiler.comparison.compare import Comparison
 from compiler.comparison.render import VERBS, comparison_document
-from compiler.views.report import Base, report_page
+from compiler.views.report.page import Base, report_page
 
 
 def comparison_page(comparison: Comparison, base: str) -> str | None:

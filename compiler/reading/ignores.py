@@ -129,7 +129,7 @@ def _configured_rules(content: bytes) -> Iterator[_Rule | Diagnostic]:
         yield BAD_IGNORE_RULE.diagnostic(Position(CONFIGURATION_FILE, line, column), message, "correct it")
         return
     ignored: Any = configured.pop("ignore", {})
-    configured.pop("defaults", None)  # of the command line: `compiler.cli.defaults`
+    configured.pop("defaults", None)  # of the command line: `compiler.cli.root`
     for key in configured:
         yield _bad_entry(text, key, f"{CONFIGURATION_FILE} has no [{key}]")
     if not isinstance(ignored, dict):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from compiler.specs.node_spec import NodeSpec
-from compiler.traces.tables import MIB
+from compiler.traces.reading import MIB
 from compiler.traces.trace import TraceError, moment, whole
 from solver.problem import Node, Problem, Queue
 from solver.simulation.workload import SECOND, Outage

@@ -16,9 +16,8 @@ from compiler.openapi.shape import PLAIN, Flaw
 from compiler.syntax.documents import FieldPath
 from compiler.validation import names
 from compiler.validation.containers import claim, containers, resources, volumes
-from compiler.validation.judge import Judge, items, mapping, values
+from compiler.validation.judge import Judge, annotation_keys, items, label_selector, mapping, values
 from compiler.validation.rows import judge_rows
-from compiler.validation.selectors import annotation_keys, label_selector
 
 MAX_CRON_NAME = 52
 """A job of a CronJob, and a workflow of Argo's CronWorkflow, has 11 characters more."""

@@ -21,9 +21,8 @@ from compiler.syntax.documents import FieldPath
 from compiler.syntax.paths import EACH_ENTRY, EACH_ITEM, Path, found_paths, parse_path, value_at
 from compiler.validation import names
 from compiler.validation.containers import claim, field_path, lost_units, relative_path, resources
-from compiler.validation.judge import Judge, mapping
+from compiler.validation.judge import NODE_OPERATORS, Judge, expressions, label_selector, labels, mapping
 from compiler.validation.schedules import batch_job, exit_codes, schedule, time_zone
-from compiler.validation.selectors import NODE_OPERATORS, expressions, label_selector, labels
 
 UNREADABLE_IMAGE = declare_rule("GP246", "warning")
 

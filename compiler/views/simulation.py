@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.diagnostics.render.words import printable
 from compiler.fields.texts import count_text
-from compiler.views.report import replay_page
+from compiler.views.report.page import replay_page
 from compiler.views.style import Style
 from solver.forecast import SHARE as STATED
 from solver.forecast import PromiseScore

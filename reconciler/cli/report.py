@@ -64,7 +64,7 @@ def report(
         page, failed = _page_against(ctx, inputs, base, fail_on)
         _write(page, file)
         ctx.exit(1 if failed else 0)
-    from compiler.views.report import report_page
+    from compiler.views.report.page import report_page
 
     outcome = compile_and_report(ctx, inputs)
     _write(report_page(outcome) if outcome.ok else None, file)

@@ -20,7 +20,7 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 def write_page(outcome: Outcome, folder: Path) -> None:
     """Write the page of a plan whole or not at all, and remove old ones."""
-    from compiler.views.report import live_page
+    from compiler.views.report.page import live_page
 
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / _file_name(outcome.digest), gzip.compress(live_page(outcome).encode(), mtime=0))

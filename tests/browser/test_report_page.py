@@ -14,8 +14,7 @@ import pytest
 from compiler.cluster_state.cluster_state import load_state
 from compiler.pipeline import CommandLimit, compile_repository
 from compiler.repository.tree import Repository
-from compiler.views.report.document import report_document
-from compiler.views.report.page import page_of
+from compiler.views.report.page import page_of, report_document
 from compiler.views.simulation import SimulationView, simulation_page
 from deploy.pictures import PICTURES
 from reconciler.planning.plan_pages import write_page

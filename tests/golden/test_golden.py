@@ -30,7 +30,7 @@ from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs
 from compiler.repository.tree import Repository
 from compiler.views import data, machine, text
-from compiler.views.report.document import report_document
+from compiler.views.report.page import report_document
 from solver.verify import verify
 from tests.builders.plans import greedy_gangs
 

@@ -16,8 +16,8 @@ from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository.tree import Repository
 from compiler.views.data import plan_document
-from compiler.views.report import page, report_page
-from compiler.views.report.document import MAX_SOURCES, report_document
+from compiler.views.report import page
+from compiler.views.report.page import MAX_SOURCES, report_document, report_page
 
 CASES = Path(__file__).parents[3] / "golden"
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -23,6 +21,7 @@ from ruamel.yaml.error import YAMLError
 
 from compiler.emit.block import to_yaml, yaml_lines
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.edits import FieldEdit, apply_edit
 from compiler.syntax.parse import parse_file
 
 _MAX_LINE_WIDTH = 1 << 20
@@ -30,21 +29,12 @@ _GENERATE_NAME = re.compile(r"""(["']?)generateName\1\s*:\s*(["']?)[\w.-]+\2""")
 _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """`value` is at `path` afterwards; added: nothing was there before."""
-
-    path: FieldPath
-    value: Any
-    is_new: bool
-
-
 def rewrite(document: Document, target: Mapping[str, Any]) -> str:
     """Return the document's text, changed as little as possible to the content `target`; ends in one newline. Nothing
     may have been removed."""
     if document.has_generated_name:
         document = _with_written_name(document)
-    changes = edits_between(document.data, target)
+    changes = _edits_between(document, document.data, target)
     if not changes and not document.item_path:
         return _with_final_newline(document.text)
     for attempt in (_spliced_text, _round_trip_text):
@@ -67,31 +57,20 @@ def _with_written_name(document: Document) -> Document:
     return named if named.data == document.data else document
 
 
-def edits_between(old: Any, new: Any, path: FieldPath = ()) -> list[Edit]:
+def _edits_between(document: Document, old: Any, new: Any, path: FieldPath = ()) -> list[FieldEdit]:
     """Return the edits from `old` to `new`, outermost first."""
     if isinstance(old, dict) and isinstance(new, Mapping) and old:
-        found: list[Edit] = []
+        found: list[FieldEdit] = []
         for key, value in new.items():
             if key not in old:
-                found.append(Edit((*path, key), value, is_new=True))
+                found.append(FieldEdit(document, (*path, key), value))
             elif old[key] is not value:
-                found += edits_between(old[key], value, (*path, key))
+                found += _edits_between(document, old[key], value, (*path, key))
         return found
     if isinstance(old, list) and isinstance(new, list) and old and len(old) <= len(new):
-        found = [edit for i, value in enumerate(old) for edit in edits_between(value, new[i], (*path, i))]
-        return found + [Edit((*path, i), new[i], is_new=True) for i in range(len(old), len(new))]
-    return [] if old == new else [Edit(path, new, is_new=False)]
-
-
-def _apply_edits(data: Any, changes: Sequence[Edit]) -> None:
-    for edit in changes:
-        holder = data
-        for step in edit.path[:-1]:
-            holder = holder[step]
-        if isinstance(holder, list) and edit.is_new:
-            holder.append(deepcopy(edit.value))
-        else:
-            holder[edit.path[-1]] = deepcopy(edit.value)
+        found = [edit for i, value in enumerate(old) for edit in _edits_between(document, value, new[i], (*path, i))]
+        return found + [FieldEdit(document, (*path, i), new[i]) for i in range(len(old), len(new))]
+    return [] if old == new else [FieldEdit(document, path, new)]
 
 
 def _parses_to(text: str, target: Mapping[str, Any]) -> bool:
@@ -102,10 +81,12 @@ def _parses_to(text: str, target: Mapping[str, Any]) -> bool:
     ] == [target]
 
 
-def _spliced_text(document: Document, changes: Sequence[Edit]) -> str | None:
+def _spliced_text(document: Document, changes: Sequence[FieldEdit]) -> str | None:
     """Return the text with new keys inserted. Keys of a block mapping are inserted after its first key where that is
     one line, else before it; scalars of a flow mapping before its first key. None for all other edits."""
-    if document.item_path or any(not edit.is_new or not isinstance(edit.path[-1], str) for edit in changes):
+    if document.item_path or any(
+        edit.path in document.positions or not isinstance(edit.path[-1], str) for edit in changes
+    ):
         return None
     groups: dict[FieldPath, dict[str, Any]] = {}
     for edit in changes:
@@ -186,7 +167,7 @@ def _is_content(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _round_trip_text(document: Document, changes: Sequence[Edit]) -> str | None:
+def _round_trip_text(document: Document, changes: Sequence[FieldEdit]) -> str | None:
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = _MAX_LINE_WIDTH
@@ -196,7 +177,8 @@ def _round_trip_text(document: Document, changes: Sequence[Edit]) -> str | None:
         data = yaml.load(document.text)
         for step in document.item_path:
             data = data[step]
-        _apply_edits(data, changes)
+        for edit in changes:
+            apply_edit(data, edit.path, edit)
         stream = io.StringIO()
         yaml.dump(data, stream)
     except (YAMLError, LookupError, TypeError, ValueError):

@@ -32,16 +32,17 @@ def with_edits(data: Any, edits: Iterable[FieldEdit]) -> Any:
     """Return a copy of the document's data with the edits. LookupError, TypeError for a path that leads nowhere."""
     found = deepcopy(data)
     for edit in edits:
-        _set(found, edit.path, edit)
+        apply_edit(found, edit.path, edit)
     return found
 
 
-def _set(data: Any, path: FieldPath, edit: FieldEdit) -> None:
+def apply_edit(data: Any, path: FieldPath, edit: FieldEdit) -> None:
+    """Make the edit in `data`, at this path in it."""
     step, rest = path[0], path[1:]
     if rest:
         if isinstance(data, dict) and step not in data:
             data[step] = {}
-        _set(data[step], rest, edit)
+        apply_edit(data[step], rest, edit)
         if edit.value is Removal.FIELD and data[step] == {}:
             del data[step]
     elif edit.value is Removal.FIELD:

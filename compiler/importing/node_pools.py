@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
 from compiler import kubernetes as k8s
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
 from compiler.fields.texts import natural_sort_key
-from compiler.importing.written_form import written_form
+from compiler.importing.written_form import Imported, written_form
 from compiler.volcano.shared_devices import card_labels, shared_devices_of
 
 POOL_LABELS = (
@@ -32,15 +31,7 @@ _NAME = re.compile(r"(.*?)(\d{1,9})(\D*)\Z", re.ASCII)
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedNodes:
-    """Documents of nodes, and what of the nodes they leave out."""
-
-    documents: list[dict[str, Any]]
-    notes: list[str] = field(default_factory=list)
-
-
-def fold_nodes(nodes: Iterable[k8s.Object], others_text: str) -> FoldedNodes:
+def fold_nodes(nodes: Iterable[k8s.Object], others_text: str) -> Imported:
     """Return the nodes as pools, in the natural order of their names. others_text: what else the repository holds,
     which may name a label."""
     ordered = sorted(nodes, key=lambda node: natural_sort_key(k8s.name_of(node)))
@@ -63,7 +54,7 @@ def fold_nodes(nodes: Iterable[k8s.Object], others_text: str) -> FoldedNodes:
             f"the nodes of {spreads} pool{'s' if spreads > 1 else ''} differ a little in memory or storage: the least "
             "of a pool is written"
         )
-    return FoldedNodes(documents, notes)
+    return Imported(documents, notes)
 
 
 def _own_labels(nodes: Sequence[k8s.Object], others_text: str) -> tuple[str, ...]:

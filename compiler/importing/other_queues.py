@@ -18,6 +18,7 @@ from math import lcm
 from typing import Any
 
 from compiler.fields.quantity import MILLI_RESOURCES, QuantityError, is_countable, parse_quantity
+from compiler.importing.written_form import Imported
 from compiler.kinds.queue import STRICT_ORDER
 from compiler.kubernetes import CLOSED_ANNOTATION, DEFAULT_QUEUE, ORDER_ANNOTATION, ROOT_QUEUE, Object, name_of
 from compiler.run_kinds import run_kind_of
@@ -81,15 +82,7 @@ class _Share:
         return replace(self, deserved=deserved, guarantee=guarantee)
 
 
-@dataclass(frozen=True, slots=True)
-class TranslatedQueues:
-    """Queues of Volcano as documents, and a sentence for each thing that has no equal."""
-
-    documents: list[dict[str, Any]]
-    notes: list[str]
-
-
-def translate_queues(objects: Iterable[Object], taken: Set[str] = frozenset()) -> TranslatedQueues:
+def translate_queues(objects: Iterable[Object], taken: Set[str] = frozenset()) -> Imported:
     """Return the queues among objects of `queue_kinds`, by name. taken: names of Volcano's own queues; a queue whose
     name is taken, be it by one of another kind, gets another."""
     items = sorted(objects, key=lambda item: (run_kind_of(item), name_of(item)))
@@ -109,7 +102,7 @@ def translate_queues(objects: Iterable[Object], taken: Set[str] = frozenset()) -
         document = _document(share, names, weight, _capability(read, key))
         notes += _rounding_notes(document, share)
         documents.append(document)
-    return TranslatedQueues(documents, [*notes, *_field_notes(queues, taken), *_kind_notes(items)])
+    return Imported(documents, [*notes, *_field_notes(queues, taken), *_kind_notes(items)])
 
 
 def _parent_key(share: _Share) -> tuple[str, str] | None:

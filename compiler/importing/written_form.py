@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from compiler import kubernetes as k8s
 from compiler.fields.quantity import is_same_quantity
@@ -17,6 +17,13 @@ from compiler.openapi.shape import pod_paths
 from compiler.run_kinds import run_kind_of
 
 Data = dict[str, Any]
+
+
+class Imported(NamedTuple):
+    """Documents of a repository, and a sentence for each thing that they leave out."""
+
+    documents: list[Data]
+    notes: list[str]
 
 
 @cache

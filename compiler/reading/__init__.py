@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from compiler.diagnostics.diagnostic import Diagnostic, Position, sorted_diagnostics
-from compiler.reading.assignment import job_assignment
+from compiler.reading.assignment import files_of_cluster, job_assignment
 from compiler.reading.clusters import EMPTY_REPOSITORY, choose_folder, cluster_spec, with_running_release
 from compiler.reading.consistency import consistent_specs
 from compiler.reading.documents import DocumentCollector
-from compiler.reading.files import files_of_cluster
 from compiler.reading.ignores import without_ignored
 from compiler.repository.kustomize import BUILT_MARK
 from compiler.repository.paths import CLUSTERS_FOLDER, JOBS_FOLDER

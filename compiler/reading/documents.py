@@ -12,9 +12,8 @@ from compiler.checks.check import ReadModel
 from compiler.diagnostics.diagnostic import Diagnostic, Position
 from compiler.diagnostics.guard import Place, guarded
 from compiler.kinds.common.jobs import not_bound_diagnostic
-from compiler.reading.assignment import JobAssignment
+from compiler.reading.assignment import JobAssignment, configurations_inside, template_diagnostic
 from compiler.reading.culprits import LeftOut, attributed, items_without
-from compiler.reading.files import configurations_inside, template_diagnostic
 from compiler.reading.one_document import (
     GENERATED_NAME,
     DocumentReading,

@@ -20,7 +20,7 @@ from compiler.kinds.kind import Kind, kinds
 from compiler.kubernetes import API_GROUP, SYSTEM_NAMESPACES
 from compiler.openapi.schemas import is_of_kubernetes, kinds_named, known_versions
 from compiler.openapi.shape import Flaw
-from compiler.reading.files import configurations_inside
+from compiler.reading.assignment import configurations_inside
 from compiler.reading.inner_objects import inner_objects
 from compiler.reading.shape import (
     WRONG_VERSION,

@@ -10,8 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from compiler.lower import digest
-from compiler.lower import nodes as lowered_nodes
+from compiler.lower import digest, lowering
 from compiler.session import Session
 from reconciler.planning.compile.process import (
     NO_REQUEST,
@@ -41,9 +40,9 @@ def test_what_was_prepared_is_not_worked_out_again_and_the_plan_is_the_same(monk
     plain = compile_request(more).as_json()
     prepare_next(asked(train=JOB.replace(b"gpu: 4", b"gpu: 1")), session)
     prepare_next(base, session)
-    lower = Mock(wraps=lowered_nodes._lower_nodes)
+    lower = Mock(wraps=lowering._lower_nodes)
     written = Mock(wraps=digest._text)
-    monkeypatch.setattr(lowered_nodes, "_lower_nodes", lower)
+    monkeypatch.setattr(lowering, "_lower_nodes", lower)
     monkeypatch.setattr(digest, "_text", written)
     assert compile_request(more, session).as_json() == plain
     assert not lower.called

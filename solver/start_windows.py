@@ -14,8 +14,8 @@ from solver.forecast import PastRuns, Pool, Window, draw_length, start_times, st
 from solver.plan import Decision, Plan
 from solver.problem import Problem, Vector
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.order import expected_end, serving_order_key
 from solver.semantics.placements import placed_demand
-from solver.semantics.priorities import expected_end, serving_order_key
 
 LONGEST_LINE = 200
 """Waiting gangs that a future follows, from the head of the line."""

@@ -11,8 +11,8 @@ import numpy as np
 from solver.problem import Placement, Problem, Role, Vector
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import meets_minima
+from solver.semantics.order import queue_priority
 from solver.semantics.placements import placed_demand
-from solver.semantics.share_measures import queue_priority
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.queue_books import QueueBooks

@@ -17,7 +17,7 @@ from bench.reconcile.bed import Bed, Row, Sizes
 from bench.traces import trace_file
 from compiler.traces.reading import read_trace
 from compiler.traces.trace import TraceJob
-from solver.simulation.volcano_configuration import DEFAULT_SCHEDULER
+from solver.simulation.workload import DEFAULT_SCHEDULER
 from tests.differential.replayed import (
     WEIGHTS,
     Modelled,

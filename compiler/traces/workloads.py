@@ -13,8 +13,7 @@ from compiler.specs.cluster_spec import SchedulerSpec
 from compiler.traces.nodes import MACHINE, unlimited_queue
 from compiler.traces.trace import MOST_SECONDS, Trace, TraceError, TraceJob
 from solver.problem import DeviceSlot, Problem, Role, SlotRequest
-from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
-from solver.simulation.workload import SECOND, Job, Outage, Workload
+from solver.simulation.workload import SECOND, Job, Outage, Plugin, VolcanoScheduler, Workload
 
 WHOLE = 1000
 """Thousandths of a device."""

@@ -15,20 +15,25 @@ from compiler.views.style import Style
 from solver.forecast import SHARE as STATED
 from solver.forecast import PromiseScore
 from solver.simulation.contrast import CERTAIN, DRAWS, SHARE, UNCERTAIN, Contrast, Trial
-from solver.simulation.measures import Usage, Waits, size_class, usage, waits, waits_by
-from solver.simulation.pieces import joined
-from solver.simulation.replay import Replay
-from solver.simulation.shares import (
+from solver.simulation.measures import (
     Edges,
     Floats,
     QueueShare,
     ShareCurves,
+    Usage,
+    Waits,
     curves,
     edges_of,
     queue_share,
     share_curves,
     share_error,
+    size_class,
+    usage,
+    waits,
+    waits_by,
 )
+from solver.simulation.pieces import joined
+from solver.simulation.replay import Replay
 from solver.simulation.workload import SECOND, Workload
 
 MARKDOWN_LIMIT = 4_000

@@ -10,7 +10,7 @@ from solver.admission.greedy_floor import GreedyFloor
 from solver.options import Budget, Options
 from solver.problem import Gang, Problem
 from solver.semantics.gang_classes import GangClass, may_go_anywhere, waiting_class
-from solver.semantics.priorities import precedence
+from solver.semantics.order import precedence
 from solver.state.queue_books import QueueBooks
 
 BatchGroup = list[list[int]]

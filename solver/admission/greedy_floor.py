@@ -18,9 +18,8 @@ from solver.options import Budget, Options
 from solver.plan import Objective
 from solver.problem import Vector
 from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.semantics.order import SiblingQueues, precedence, serving_order_key
 from solver.semantics.placements import Placements, add_vectors, merge_placements, placed_demand
-from solver.semantics.priorities import precedence, serving_order_key
-from solver.semantics.share_measures import SiblingQueues
 from solver.state.state import Pods
 
 Counts = Mapping[AdmissionClass, int]

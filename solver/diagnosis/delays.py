@@ -22,7 +22,7 @@ from solver.semantics.exclusions import (
     maintenance_exclusions,
     merge_exclusions,
 )
-from solver.semantics.priorities import blocking_gangs
+from solver.semantics.order import blocking_gangs
 from solver.semantics.topology import TopologyTree
 from solver.timeline.reservation import ends_in_time, reserved_exclusions
 

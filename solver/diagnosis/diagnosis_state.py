@@ -29,8 +29,8 @@ from solver.semantics.device_slots import (
 )
 from solver.semantics.exclusions import exclude_for_gang
 from solver.semantics.gang_classes import meets_minima
+from solver.semantics.order import expected_end, precedence, precedence_level
 from solver.semantics.placements import Placements, add_vectors, merge_placements, placed_demand
-from solver.semantics.priorities import expected_end, precedence, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import free_and_overcommitted
 from solver.state.queue_books import QueueBooks, QueueRules

@@ -21,9 +21,8 @@ from solver.problem import Gang, Problem, Vector
 from solver.repairs import HigherPriority, MoreDeserved, MoreWeight, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole, may_go_whole
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.order import precedence, puts_queues_first, queue_priority
 from solver.semantics.placements import add_vectors
-from solver.semantics.priorities import precedence
-from solver.semantics.share_measures import puts_queues_first, queue_priority
 
 
 def blockers(case: GangDiagnosis, w: World) -> tuple[int, tuple[int, ...]]:

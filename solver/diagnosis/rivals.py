@@ -12,7 +12,7 @@ from solver.diagnosis.precedence import is_decided_by_entitlement
 from solver.diagnosis.question import ModelBudget
 from solver.diagnosis.world import World
 from solver.semantics.gang_classes import elastic_roles, meets_minima
-from solver.semantics.priorities import serving_order_key
+from solver.semantics.order import serving_order_key
 
 
 def others_may_start_instead(case: GangDiagnosis, w: World) -> bool:

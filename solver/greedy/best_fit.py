@@ -18,10 +18,9 @@ from solver.problem import Gang, Placement, Subgroup, Topology
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import hard_subgroup_tiers
+from solver.semantics.order import gang_dominant_share, precedence, queue_priority, serving_rounds
 from solver.semantics.placement_cost import split_subgroups
 from solver.semantics.placements import dominant_share, merge_placements
-from solver.semantics.priorities import precedence
-from solver.semantics.share_measures import gang_dominant_share, queue_priority, serving_rounds
 from solver.semantics.topology import ROOT
 from solver.state.state import Pods, State
 

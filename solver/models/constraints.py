@@ -26,8 +26,8 @@ from solver.models.pod_rule_rows import pod_rules
 from solver.models.sets import Sets
 from solver.models.variables import Variables, pods_by_bucket, subgroup_pods
 from solver.problem import MAX_AMOUNT, Vector
-from solver.semantics import priorities
 from solver.semantics.device_slots import IntArray
+from solver.semantics.order import strict_queue_order
 from solver.semantics.topology import ROOT
 
 
@@ -231,7 +231,7 @@ def strict_order(s: Sets, x: Variables) -> Iterator[Row]:
     strict = [(key, js) for key, js in s.waiting_gangs.items() if s.problem.queues[key[0]].strict_order]
     classes = {j: key for key, js in strict for j in js}
     for q in sorted({key[0] for key in classes.values()}):
-        order = priorities.strict_queue_order(s.problem, (j for j, key in classes.items() if key[0] == q))
+        order = strict_queue_order(s.problem, (j for j, key in classes.items() if key[0] == q))
         for j in order:
             x.o[j] = x.model.add_variable(f"o_{j}", cat=pulp.LpBinary)
         for first, second in itertools.pairwise(order):

@@ -12,7 +12,7 @@ from solver.mip.rows import Row, Terms, add_rows, at_most, equal, scale_terms
 from solver.models.sets import AdmissionClass, PrecedenceLevel, Sets
 from solver.models.variables import Variables
 from solver.problem import Vector
-from solver.semantics.share_measures import SiblingQueues
+from solver.semantics.order import SiblingQueues
 
 Counts = Mapping[AdmissionClass, pulp.LpVariable]
 """Admission class -> the variable with its gangs: y, or e for those within their queue's entitlement."""

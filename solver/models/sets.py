@@ -17,15 +17,15 @@ from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.entitlements import QueueCeiling
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.gang_sizes import hard_subgroup_tiers
-from solver.semantics.placements import Placements
-from solver.semantics.priorities import is_promised_level
-from solver.semantics.share_measures import (
+from solver.semantics.order import (
     SiblingQueues,
     gang_dominant_share,
+    is_promised_level,
     puts_queues_first,
     queue_priority,
     serving_rounds,
 )
+from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks

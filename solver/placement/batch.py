@@ -40,9 +40,9 @@ from solver.plan import Objective
 from solver.problem import Problem, Vector
 from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.gang_classes import gangs_by_class, may_go_anywhere, waiting_class
+from solver.semantics.order import precedence
 from solver.semantics.placement_cost import COST_NAMES, MOVES, NODE_GROUPS, SEPARATIONS, node_group_cost
 from solver.semantics.placements import Placements, dominant_share, new_placements, placed_demand
-from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT
 from solver.state.state import Pods, State
 

@@ -15,7 +15,7 @@ from solver.placement.pack import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
 from solver.problem import Subgroup
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.priorities import precedence
+from solver.semantics.order import precedence
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.state import State
 

@@ -12,8 +12,8 @@ from solver.options import Budget
 from solver.placement.keep import take_former_places
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.gang_classes import breaks_topology, growing_class, has_partial_subgroup, pods_per_role
+from solver.semantics.order import gang_dominant_share, puts_queues_first, queue_priority, serving_rounds
 from solver.semantics.placements import Placements, merge_placements
-from solver.semantics.share_measures import gang_dominant_share, puts_queues_first, queue_priority, serving_rounds
 from solver.state.queue_books import QueueBooks
 from solver.state.state import Pods, State
 

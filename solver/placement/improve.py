@@ -28,9 +28,9 @@ from solver.placement.pack import pack_buckets, repack_tighter
 from solver.placement.task import PlacementTask, TopologyCost
 from solver.problem import PodRequest
 from solver.search import Incumbent, Limits, Moves, improve
+from solver.semantics.order import precedence
 from solver.semantics.placement_cost import COST_NAMES, NODE_GROUPS, SEPARATIONS, PlacementCost
 from solver.semantics.placements import Placements
-from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT
 
 

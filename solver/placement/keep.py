@@ -13,9 +13,9 @@ from solver.placement.improve import improve_placements
 from solver.placement.task import PlacementTask
 from solver.problem import Gang, Placement
 from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, pods_per_role
+from solver.semantics.order import precedence
 from solver.semantics.placement_cost import PlacementCost
 from solver.semantics.placements import Placements, merge_placements, new_placements, subtract_placements
-from solver.semantics.priorities import precedence
 from solver.state.state import Pods, State
 
 

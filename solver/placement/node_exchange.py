@@ -22,8 +22,8 @@ from solver.problem import Placement, PodRequest, Problem, Vector
 from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
+from solver.semantics.order import precedence
 from solver.semantics.placements import Placements, add_vectors
-from solver.semantics.priorities import precedence
 from solver.state.state import State
 
 SHARE_UNITS = 1_000_000

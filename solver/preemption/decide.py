@@ -14,9 +14,8 @@ from solver.preemption.evict import evict_for_waiting, start_in_leftovers, witho
 from solver.preemption.plan_state import DecidedBatch, PlanState
 from solver.semantics.eviction_rights import allows_eviction
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.order import precedence, queue_priority, serving_order_key
 from solver.semantics.placement_cost import COST_NAMES
-from solver.semantics.priorities import precedence, serving_order_key
-from solver.semantics.share_measures import queue_priority
 
 
 def decide_gangs(plan: PlanState, waiting: list[int]) -> PlanState:

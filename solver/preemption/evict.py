@@ -23,8 +23,8 @@ from solver.preemption.search import EvictionChoice, EvictionProblem, cheapest_v
 from solver.search import Incumbent, Limits, Moves, improve
 from solver.semantics.eviction_rights import ReclaimRight, Victim, min_retained_amounts
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.order import precedence, serving_order_key
 from solver.semantics.placement_cost import COST_NAMES
-from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
 
 EVICTING_SHARE = 0.5

@@ -14,9 +14,9 @@ from solver.problem import Placement, Problem
 from solver.semantics.exclusions import NodeSet
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.gang_sizes import Minima, with_minima
+from solver.semantics.order import eligible_in_order
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements, negative_of, new_placements, placed_demand
-from solver.semantics.priorities import eligible_in_order
 from solver.state.queue_books import QueueBooks
 from solver.state.state import Pods, State
 

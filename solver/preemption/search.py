@@ -24,8 +24,8 @@ from solver.problem import Placement, Problem, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.eviction_rights import ReclaimLimits, Victim
 from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.semantics.order import precedence
 from solver.semantics.placements import add_vectors, merge_placements
-from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT
 
 

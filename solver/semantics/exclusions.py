@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from solver.problem import Gang, Problem
 from solver.semantics.eviction_rights import may_borrow_domains
-from solver.semantics.priorities import expected_end
+from solver.semantics.order import expected_end
 from solver.semantics.queues import queue_path
 from solver.semantics.topology import TopologyTree
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from solver.problem import Gang, Placement, PodRequest, Problem, Role, Subgroup, Vector
 from solver.semantics.gang_sizes import least_amount, most_amount, required_pods, role_mix
+from solver.semantics.order import precedence
 from solver.semantics.placements import add_vectors
-from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT, TopologyTree
 
 

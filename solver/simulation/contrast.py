@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from solver.semantics.device_slots import IntArray
-from solver.simulation.measures import groups_of, percentile
+from solver.simulation.measures import Floats, groups_of, percentile
 from solver.simulation.pieces import LEAST_WORK, WORK, Piece, PieceTask, Side, Windows
-from solver.simulation.shares import Floats
 from solver.simulation.site import NEVER
 from solver.simulation.workload import SECOND
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from solver.semantics.queues import queue_path
 from solver.simulation.catalogue import WITH_LIMITS
+from solver.simulation.measures import Floats
 from solver.simulation.replay import Replay, Run, Span
-from solver.simulation.shares import Floats
 from solver.simulation.workload import Job, Workload
 
 QUIET = 0.05

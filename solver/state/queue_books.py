@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from solver.problem import Limits, Problem, Vector
-from solver.semantics import entitlements, queues, share_measures
+from solver.semantics import entitlements, order, queues
 from solver.semantics.entitlements import QueueCeiling, queue_ceilings
 from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.order import ShareMeasure, SiblingQueues
 from solver.semantics.placements import add_vectors, dominant_share, negative_of
-from solver.semantics.share_measures import ShareMeasure, SiblingQueues
 from solver.state.free_nodes import free_and_overcommitted
 
 
@@ -60,12 +60,12 @@ class QueueRules:
     def share_measures(self) -> tuple[ShareMeasure, ...]:
         """Return queue -> the measure by which it is compared with others."""
         weights = entitlements.drf_entitlements(self.problem) if self.problem.policy.drf_hierarchy else ()
-        return share_measures.share_measures(self.problem, weights)
+        return order.share_measures(self.problem, weights)
 
     @cached_property
     def sibling_groups(self) -> tuple[SiblingQueues, ...]:
         """Return the groups of queues that are compared with one another."""
-        return share_measures.sibling_groups(self.problem)
+        return order.sibling_groups(self.problem)
 
     @cached_property
     def descendants(self) -> tuple[Sequence[int], ...]:

@@ -39,9 +39,8 @@ from solver.problem import Problem, Vector
 from solver.semantics.eviction_rights import may_borrow_domains
 from solver.semantics.exclusions import dedicated_nodes, exclude_nodes, with_fixed_exclusions
 from solver.semantics.gang_classes import elastic_roles, pods_per_role, waiting_class
+from solver.semantics.order import precedence, queue_priority, serving_order_key
 from solver.semantics.placements import Placements, dominant_share, negative_of, new_placements, placed_demand
-from solver.semantics.priorities import precedence, serving_order_key
-from solver.semantics.share_measures import queue_priority
 from solver.state.queue_books import QueueBooks
 from solver.state.state import Pods, State
 from solver.timeline.reservation import ends_in_time, reserved_exclusions

@@ -32,8 +32,8 @@ from solver.semantics.device_slots import (
 )
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.order import expected_end
 from solver.semantics.placements import new_placements, placed_demand, vector_sum
-from solver.semantics.priorities import expected_end
 from solver.state.queue_books import QueueBooks
 from solver.state.selected_pods import PodRuleCounts, initial_rule_counts
 from solver.state.state import Pods, State

@@ -12,9 +12,8 @@ from solver.preemption.decide import decide_gangs
 from solver.preemption.evict import evict_for_gang
 from solver.preemption.plan_state import PlanState, ReservedStart
 from solver.problem import Problem
+from solver.semantics.order import blocking_gangs, precedence_level, puts_queues_first, serving_order_key
 from solver.semantics.placements import add_vectors, placed_demand
-from solver.semantics.priorities import blocking_gangs, precedence_level, serving_order_key
-from solver.semantics.share_measures import puts_queues_first
 from solver.state.queue_books import QueueBooks
 from solver.timeline.reservation import ReleaseTimeline, blocked_gangs, has_known_times, reserved_exclusions
 

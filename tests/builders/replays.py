@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from solver.problem import Policy, Queue
-from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
-from solver.simulation.workload import SECOND, Workload
+from solver.simulation.workload import SECOND, Plugin, VolcanoScheduler, Workload
 from tests.builders.simulations import POLICIES, job, machines, replay, workload
 
 

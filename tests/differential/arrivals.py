@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from solver.simulation.volcano_configuration import CHART_TIERS, DEFAULT_SCHEDULER, VolcanoScheduler
+from solver.simulation.workload import CHART_TIERS, DEFAULT_SCHEDULER, VolcanoScheduler
 from tests.controlplane import ControlPlane
 from tests.differential.replayed import (
     UNKNOWN,

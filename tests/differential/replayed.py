@@ -22,8 +22,7 @@ from solver.simulation.site import Site
 from solver.simulation.volcano.evictions import MOST_EVICTIONS
 from solver.simulation.volcano.policy import Volcano
 from solver.simulation.volcano.session import JobState, Pod
-from solver.simulation.volcano_configuration import VolcanoScheduler
-from solver.simulation.workload import SECOND, Job, Workload
+from solver.simulation.workload import SECOND, Job, VolcanoScheduler, Workload
 from tests.builders.declared import Object, priority_class
 from tests.builders.declared import queue as queue_object
 from tests.controlplane import ControlPlane

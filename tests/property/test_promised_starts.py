@@ -12,7 +12,7 @@ from compiler.explain.planned_starts import START_SLACK
 from compiler.fields.times import rfc3339
 from compiler.outcome import JobDecision
 from solver.problem import Gang, Problem
-from solver.semantics.priorities import precedence
+from solver.semantics.order import precedence
 from solver.state.queue_books import QueueBooks
 from tests.builders.depth import settings
 from tests.property.plan_events import rare_events

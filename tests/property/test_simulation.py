@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from solver.options import Options
 from solver.planner import solve
 from solver.problem import Problem
+from solver.simulation.measures import share_curves
 from solver.simulation.planned import Foremost, Planned, problem_by_queue, whole_problem
 from solver.simulation.policies import Conservative, Event, lowest_numbered
 from solver.simulation.replay import Replay, Simulation
-from solver.simulation.shares import share_curves
 from solver.simulation.site import Site
 from solver.simulation.workload import Job, Workload
 from tests.builders.depth import settings

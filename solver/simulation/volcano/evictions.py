@@ -22,8 +22,7 @@ from solver.semantics.eviction_rights import (
 from solver.simulation.site import Site
 from solver.simulation.volcano.queues import Key, QueueAccounts
 from solver.simulation.volcano.session import JobState, NodeScores, Pod, Session
-from solver.simulation.volcano_configuration import VolcanoScheduler
-from solver.simulation.workload import Shape, Workload
+from solver.simulation.workload import Shape, VolcanoScheduler, Workload
 
 MakeRoom = Callable[[Session, Pod, int], bool]
 

@@ -17,7 +17,7 @@ from solver.semantics.entitlements import FloatArray
 from solver.simulation.room import Holds
 from solver.simulation.site import Site
 from solver.simulation.volcano.queues import QueueAccounts
-from solver.simulation.volcano_configuration import VolcanoScheduler
+from solver.simulation.workload import VolcanoScheduler
 
 Pod = tuple[int, int]
 """(job, number of the pod in it)."""

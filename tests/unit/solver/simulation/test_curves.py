@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from solver.simulation.shares import curves, edges_of, share_curves
+from solver.simulation.measures import curves, edges_of, share_curves
 from solver.simulation.workload import SECOND
 from tests.builders.simulations import job, machines, replay, workload
 

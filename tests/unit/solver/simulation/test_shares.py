@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver.problem import Policy, Queue
-from solver.simulation.shares import QueueShare, queue_share, share_curves, share_error
+from solver.simulation.measures import QueueShare, queue_share, share_curves, share_error
 from solver.simulation.workload import SECOND, Job, Workload
 from tests.builders.simulations import job, machines, replay, workload
 

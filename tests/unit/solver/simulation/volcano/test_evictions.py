@@ -11,8 +11,7 @@ from solver.simulation.measures import usage
 from solver.simulation.replay import Run, Simulation
 from solver.simulation.volcano.evictions import Evictions, ReclaimRules
 from solver.simulation.volcano.policy import Volcano
-from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
-from solver.simulation.workload import SECOND, Job, Workload
+from solver.simulation.workload import SECOND, Job, Plugin, VolcanoScheduler, Workload
 from tests.builders.beside import beside
 from tests.builders.replays import assert_replay
 from tests.builders.simulations import job, machines, replay, workload

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from solver.problem import Node, Policy, Problem, Queue, Role
-from solver.simulation.volcano_configuration import Plugin, VolcanoScheduler
-from solver.simulation.workload import SECOND, Job, Workload
+from solver.simulation.workload import SECOND, Job, Plugin, VolcanoScheduler, Workload
 from tests.builders.beside import beside
 from tests.builders.replays import assert_replay
 from tests.builders.simulations import job, machines, replay, starts, workload

@@ -5,8 +5,8 @@ taken, and n doubles after each `LOOKS` taken ones, so that long replays cost li
 assumption of EASY's reservation: every run takes its requested time.
 
 Each queue's usage of the devices is seen over time, against its deserved amount while it requested any. Its demand is
-its usage and waiting requests, within its capability. Of that it deserves, with d its `deserved` where queues are measured
-by it (Volcano's capacity), else by its weight, so that weights share all that is asked for:
+its usage and waiting requests, within its capability. Of that it deserves, with d its `deserved` where queues are
+measured by it (Volcano's capacity), else by its weight, so that weights share all that is asked for:
 
     deserved_q  =  min( asked_q, max( t * d_q, guarantee_q ) )
     t           :  the most for which  sum_q min( asked_q, t * d_q ) <= total,  at most 1 (with weights: total)

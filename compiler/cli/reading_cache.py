@@ -1,46 +1,35 @@
 """Contents of files when they were last read, in the user's cache folder: an unchanged file is not read again.
 
-One pack per repository: digest of a file's name and content -> the result of reading it, and the findings
+One pack per repository: digest of a file's name and content -> the result of reading it (`entries`), and the findings
 of the last `check`. A file's content depends on its name and bytes alone, so that an entry is never stale; results
 about several files, and the plan, are computed in each run. A pack is written to a new file and renamed, so that
 concurrent runs see a whole pack, and the last one stays; deleting it costs time only. A pack of other code, of another
 Python or of another user is not read. GANGPLAN_NO_CACHE switches all of it off.
-
-Files that are not in it are read at once, in as many processes as there are cores, with the same results as in one. An
-entry, in the cache and from one process to another, has two parts. The first is pickled: the file's diagnostics, the
-head of each document, and the results of reading these. The second, by marshal, is the documents in full, kept only
-where more than a head was requested.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
-import io
 import marshal
 import os
-import pickle
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from compiler.cli.forks import in_forks, process_count
 from compiler.diagnostics.diagnostic import RULES, Diagnostic, Edit, Position, Rule
 from compiler.diagnostics.guard import has_internal_error
-from compiler.reading.documents import read_alone
-from compiler.syntax.documents import Document, RememberedDocument
-from compiler.syntax.parse import ParsedFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from compiler.cli.entries import Entry
     from compiler.repository.tree import Repository
     from compiler.syntax.documents import Document
     from compiler.syntax.parse import Adopt, ParsedFile
@@ -129,7 +118,7 @@ class ReadingCache:
 
     def _parse(self, key: bytes, file: str, content: bytes, adopt: Adopt) -> ParsedFile:
         if (entry := self.known.get(key)) is not None:
-            from compiler.cli.reading_cache import parsed_file
+            from compiler.cli.entries import parsed_file
 
             return parsed_file(entry, file, partial(self._full_document, key, file, content, adopt))
         from compiler.syntax import parse
@@ -139,7 +128,7 @@ class ReadingCache:
     def _full_document(self, key: bytes, file: str, content: bytes, adopt: Adopt, at: int) -> Document:
         """Return a document of a remembered file in full."""
         if key not in self._documents:
-            from compiler.cli.reading_cache import entry_documents
+            from compiler.cli.entries import entry_documents
             from compiler.syntax import parse
 
             found = entry_documents(self.known[key])
@@ -151,7 +140,7 @@ class ReadingCache:
     def read_ahead(self, files: Mapping[str, bytes]) -> Mapping[str, ParsedFile]:
         """Read the unknown files, if there are many, in several processes; `parse` then returns them. Returns the files
         read in this process."""
-        from compiler.cli.reading_cache import read_at_once
+        from compiler.cli.entries import read_at_once
 
         keys = {file: _file_key(file, content) for file, content in files.items()}
         read, entries = read_at_once([(key, file, files[file]) for file, key in keys.items() if key not in self.known])
@@ -183,7 +172,7 @@ class ReadingCache:
     def _entries(self, tree: Repository, found: Sequence[Diagnostic]) -> dict[bytes, Entry]:
         """Entries of the repository's files as far as they are known; with their documents where something was found on
         them, or asked for them."""
-        from compiler.cli.reading_cache import file_entry, with_documents
+        from compiler.cli.entries import file_entry, with_documents
 
         places = (place for each in found for place in (each.position, each.see))
         named = {place.file for place in places if place is not None}
@@ -226,124 +215,3 @@ def replace_file(path: Path, pieces: Iterable[bytes], mode: int = 0o600) -> None
         except BaseException:  # a full disk, or a user who interrupts it
             os.unlink(made.name)
             raise
-
-
-WARM_UP = 16
-"""Files that are read first: what all processes need of kinds and schemas is then there before they part."""
-
-File = tuple[bytes, str, bytes]
-"""Key, name and content of a file."""
-
-
-def read_at_once(files: Sequence[File]) -> tuple[dict[bytes, ParsedFile], dict[bytes, Entry]]:
-    """By key: files that this process has read, and entries of files that other processes have read. Some may be
-    missing."""
-    if (processes := process_count(len(files))) == 1:
-        return {}, {}
-    read, rest = _read_all(files[:WARM_UP]), files[WARM_UP:]
-
-    def entries_of_share(number: int) -> dict[bytes, Entry]:
-        found = {key: file_entry(parsed) for key, parsed in _read_all(rest[number::processes]).items()}
-        return {key: entry for key, entry in found.items() if entry is not None}
-
-    own, answers = in_forks(processes, entries_of_share, lambda: _read_all(rest[::processes]))
-    return read | own, {key: entry for entries in answers for key, entry in entries.items()}
-
-
-def _read_all(files: Sequence[File]) -> dict[bytes, ParsedFile]:
-    return {key: read_alone(file, content) for key, file, content in files}
-
-
-Entry = tuple[bytes, bytes | None]
-
-
-def file_entry(parsed: ParsedFile) -> Entry | None:
-    """Return the entry of a file, without its documents; None where something in it is known to this process only, or
-    where reading it failed, which is not remembered."""
-    if has_internal_error(parsed.all_diagnostics()):
-        return None
-    documents = [document for document, _ in parsed.documents]
-    heads = [(_head(document), failed) for document, failed in parsed.documents]
-    out = io.BytesIO()
-    try:
-        pickle.dump(heads, out, pickle.HIGHEST_PROTOCOL)
-        _Pickler(out, documents).dump((parsed.diagnostics, parsed.readings, parsed.claim, parsed.unreadable))
-    except (pickle.PicklingError, AttributeError, TypeError, RecursionError):
-        return None
-    return out.getvalue(), None
-
-
-def with_documents(entry: Entry, documents: Sequence[Document]) -> Entry:
-    """Return the entry with the documents in full; unchanged where it holds a value that marshal does not know."""
-    try:
-        plain = [(d.file, d.line, d.text, d.data, dict(d.positions), d.item_path) for d in documents]
-        return entry[0], marshal.dumps(plain)
-    except ValueError:
-        return entry
-
-
-def entry_documents(entry: Entry) -> list[Document] | None:
-    """Return the documents in full, where the entry has them."""
-    return None if entry[1] is None else [Document(*fields) for fields in marshal.loads(entry[1])]  # noqa: S302
-
-
-def parsed_file(entry: Entry, file: str, fetch: Callable[[int], Document]) -> ParsedFile:
-    """Return the file that the entry is of. fetch: returns a document in full, by its index."""
-
-    def remembered_document(at: int, head: Any) -> Document:
-        line, item_path, known = head
-        return RememberedDocument(file, line, item_path, known, partial(fetch, at))
-
-    return _file_of(io.BytesIO(entry[0]), remembered_document)
-
-
-def _file_of(stream: io.BytesIO, make_document: Callable[[int, Any], Document]) -> ParsedFile:
-    """Return the file of the first part of an entry. make_document: index and head of a document -> the document."""
-    heads = pickle.load(stream)  # noqa: S301  # of this user and this code (reading_cache)
-    documents = [make_document(at, head) for at, (head, _) in enumerate(heads)]
-    diagnostics, *others = _Unpickler(stream, documents).load()
-    failed = (failure for _, failure in heads)
-    return ParsedFile(list(zip(documents, failed, strict=True)), diagnostics, *others)
-
-
-def _head(document: Document) -> tuple[Any, ...]:
-    at = document.position()
-    return (
-        document.line,
-        document.item_path,
-        (document.api_version, document.kind, document.metadata, (at.line, at.column)),
-    )
-
-
-class _Pickler(pickle.Pickler):
-    """Writes dataclasses as calls of their class, which are read faster than states, and a document of the file as its
-    index."""
-
-    def __init__(self, out: io.BytesIO, documents: Sequence[Document]) -> None:
-        super().__init__(out, pickle.HIGHEST_PROTOCOL)
-        self._indices = {id(document): at for at, document in enumerate(documents)}
-
-    def persistent_id(self, value: Any) -> int | None:
-        return self._indices.get(id(value)) if isinstance(value, Document) else None
-
-    def reducer_override(self, value: Any) -> Any:
-        owner: type = type(value)
-        names = _field_names(owner)
-        return NotImplemented if names is None else (owner, tuple(getattr(value, name) for name in names))
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, stream: io.BytesIO, documents: Sequence[Document]) -> None:
-        super().__init__(stream)
-        self._documents = documents
-
-    def persistent_load(self, at: int) -> Document:
-        return self._documents[at]
-
-
-@cache
-def _field_names(owner: type) -> tuple[str, ...] | None:
-    """Return the fields with which a dataclass is called, where these are all that it has."""
-    fields = dataclasses.fields(owner) if dataclasses.is_dataclass(owner) else ()
-    is_plain = dataclasses.is_dataclass(owner) and all(each.init and not each.kw_only for each in fields)
-    return tuple(each.name for each in fields) if is_plain else None

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.worlds import generate_repository
-from compiler.cli import check, forks, reading_cache
+from compiler.cli import check, entries, forks
 from compiler.cli.check import repository_diagnostics
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cli.root import cli
@@ -180,7 +180,7 @@ def test_files_read_by_several_processes_are_told_as_by_one(
     specs = repr(read_specs(Repository(whole)))
     cache = ReadingCache(None)
     assert repr(read_specs(Repository(whole), None, cache.parse, cache.read_ahead)) == specs
-    monkeypatch.setattr(reading_cache, "file_entry", None)  # every child fails
+    monkeypatch.setattr(entries, "file_entry", None)  # every child fails
     assert repository_diagnostics(Repository(files), None) == plain
     cache = ReadingCache(None)
     assert repr(read_specs(Repository(whole), None, cache.parse, cache.read_ahead)) == specs

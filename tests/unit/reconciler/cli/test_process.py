@@ -147,6 +147,11 @@ OF_COMPILES = (
     [
         pytest.param(LOAD_TREE, HEAVY, id="reading a folder"),
         pytest.param("import reconciler.cli.commands", OF_COMPILES, id="reconcile, whose worker compiles"),
+        pytest.param(
+            "import compiler.cli.check, compiler.cli.reading_cache",
+            ("compiler.reading", "pydantic"),
+            id="a known check",
+        ),
     ],
 )
 def test_a_process_loads_only_what_it_uses(tmp_path: Path, code: str, unwanted: tuple[str, ...]) -> None:

@@ -10,11 +10,15 @@ jobs of a wave wait for their turn. A job without pods has not begun, so it can 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from compiler.kubernetes import conditions_of, created_at, is_terminating, status_of, uid_of
+from compiler.cluster_state.cluster_state import StateError
+from compiler.cluster_state.pods import RequestCache
+from compiler.kubernetes import conditions_of, created_at, is_terminating, namespace_of, status_of, uid_of
+from compiler.specs.quotas import has_scopes, limited_amounts
 from reconciler.cluster.objects import Object
 from reconciler.observation.pods import VOLCANO_JOB, pod_group_key
 from reconciler.threads.rest import doubled
@@ -30,7 +34,8 @@ class LostJobs:
     """idle_since: uid of a job without any progress -> since when, on the clock. busy_until: uid of an idle job -> when
     the controller last served one created with it. due_at: uid of an idle job -> when it counts as lost. By Ref.key:
     repeats, how often it was recreated; given_up, ended by the controller although it never began; refused_jobs, why
-    one that was given up, or recreated without success, keeps no room: most likely a quota refuses it."""
+    one that was given up, or recreated without success, keeps no room: most likely a quota refuses it. Uids of
+    jobs that were given up: exceeded, for which their quotas ever had no room; fitting, of those, which fit now."""
 
     timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -39,6 +44,8 @@ class LostJobs:
     due_at: dict[str, float] = field(default_factory=dict)
     given_up: frozenset[str] = frozenset()
     refused_jobs: dict[str, str] = field(default_factory=dict)
+    exceeded: set[str] = field(default_factory=set)
+    fitting: set[str] = field(default_factory=set)
 
     def observe(
         self,
@@ -47,6 +54,7 @@ class LostJobs:
         objects: Mapping[str, Object],
         now: float,
         started: Collection[str] = (),
+        quotas: Collection[Object] = (),
     ) -> None:
         """Note which of the jobs are idle. jobs: by Ref.key; pods: Ref.key of a job -> its pods; objects: by Ref.key,
         the PodGroups among them; started: those whose pods have been given nodes."""
@@ -55,6 +63,7 @@ class LostJobs:
         self.given_up = frozenset(ended).difference(started)
         idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects, key in started)}
         idle |= {key: ended[key] for key in sorted(self.given_up)}
+        self._note_quotas([ended[key] for key in sorted(self.given_up)], quotas)
         served = jobs.keys() - idle.keys()
         self._note_waits(idle, [uid_of(jobs[key]) for key in served if not is_terminating(jobs[key])], now)
         last_served = max((created_at(jobs[key]) for key in served if _phase(jobs[key])), default="")
@@ -64,6 +73,13 @@ class LostJobs:
             del self.repeats[key]
         refused = without_pods.keys() & (self.given_up | self.repeats.keys())
         self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
+
+    def _note_quotas(self, jobs: Iterable[Object], quotas: Collection[Object]) -> None:
+        """Note which of the jobs that were given up exceeded their quotas, and fit now."""
+        exceeds = {uid_of(job): _exceeds_quotas(job, quotas) for job in jobs}
+        exceeding = {uid for uid, found in exceeds.items() if found}
+        self.exceeded = (self.exceeded | exceeding) & exceeds.keys()
+        self.fitting = self.exceeded - exceeding
 
     def _note_waits(self, idle: Mapping[str, Object], served: Collection[str], now: float) -> None:
         """Note since when each idle job waits, and how long the controller was busy with jobs created with it. served:
@@ -78,7 +94,8 @@ class LostJobs:
         """Return when an idle job counts as lost. last_served: when the newest served job was created."""
         since = self.idle_since[uid_of(job)]
         if key in self.given_up:
-            return since + self._patience(key, is_sure=True)
+            has_room = uid_of(job) in self.fitting
+            return since + (self.timings.lost if has_room else self._patience(key, is_sure=True))
         patience = self._patience(key, last_served > created_at(job), self.timings.per_waiting_job * backlog)
         return self.busy_until.get(uid_of(job), since) + patience
 
@@ -100,6 +117,26 @@ class LostJobs:
 
     def deadlines(self, now: float) -> Iterator[float]:
         return (due_at for due_at in self.due_at.values() if due_at > now)
+
+
+def _exceeds_quotas(job: Object, quotas: Iterable[Object]) -> bool:
+    """Return whether a quota of its namespace has no room for all pods of a Volcano Job. Quotas with scopes do not
+    count: they may be for other pods."""
+    asked, requests = Counter[str](), RequestCache()
+    try:
+        for task in (job.get("spec") or {}).get("tasks") or ():
+            amounts = requests.requests_of({"metadata": job["metadata"], "spec": task["template"]["spec"]})
+            asked.update({name: amount * int(task.get("replicas", 1)) for name, amount in amounts.items()})
+    except StateError:
+        return False
+    for quota in quotas:
+        spec = quota.get("spec") or {}
+        if namespace_of(quota) == namespace_of(job) and not has_scopes(spec):
+            used = {key: amount for key, _, amount in limited_amounts(status_of(quota).get("used"))}
+            limits = limited_amounts(spec.get("hard"))
+            if any(asked[name] and used.get(key, 0) + asked[name] > hard for key, name, hard in limits):
+                return True
+    return False
 
 
 def _refusal(repeats: int) -> str:

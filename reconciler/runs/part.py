@@ -141,7 +141,8 @@ class RunsPart(Part):
         is_certain = seen.observation.readable_kinds >= {"Pod", POD_GROUP}
         jobs = {key: objects[key] for key in sorted(keys & objects.keys())} if is_certain else {}
         started = {key for key in jobs.keys() & entries.keys() if entries[key].started}
-        self.lost_jobs.observe(jobs, seen.pods, objects, seen.now, started)
+        quotas = seen.observation.objects_of_kind("ResourceQuota")
+        self.lost_jobs.observe(jobs, seen.pods, objects, seen.now, started, quotas)
 
     def record_results(self, results: Iterable[ChangeResult]) -> None:
         """Count how often lost jobs were made again."""

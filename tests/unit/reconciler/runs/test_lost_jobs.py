@@ -125,6 +125,43 @@ def test_a_job_that_the_controller_ends_without_a_pod_is_made_again(
     assert bool(lost.message(ended, 100.0 + TIMES.lost)) == given_up, "surely, though no other job is served"
 
 
+def quota(used: int, hard: int = 4, **spec: Any) -> Object:
+    made = live("v1", "ResourceQuota", "quota")
+    limits = {"requests.nvidia.com/gpu": str(hard), "limits.cpu": "0"}
+    used_amounts = {"requests.nvidia.com/gpu": str(used)}
+    return {**made, "spec": {"hard": limits, **spec}, "status": {"hard": limits, "used": used_amounts}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_due"),
+    [
+        pytest.param([quota(4)], [quota(0)], True, id="others have ended"),
+        pytest.param([quota(4)], [quota(4, hard=8)], True, id="raised"),
+        pytest.param([quota(4)], [], True, id="deleted"),
+        pytest.param([quota(4)], [quota(1)], False, id="not room enough"),
+        pytest.param([quota(0)], [quota(0)], False, id="something else refuses the pods"),
+        pytest.param([quota(4, scopes=["BestEffort"])], [quota(0)], False, id="perhaps for other pods"),
+    ],
+)
+def test_a_job_that_was_given_up_is_made_again_once_its_quotas_have_room(
+    before: list[Object], after: list[Object], is_due: bool
+) -> None:
+    """It waited on the old schedule, ten minutes at last."""
+    pod = {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "2"}}}]}
+    ended, lost = job("job", "Failed"), LostJobs()
+    ended["spec"] = {"tasks": [{"name": "t", "replicas": 2, "template": {"spec": pod}}]}
+    ended["status"]["conditions"] = [{"status": phase} for phase in ("Pending", "Failed")]
+    for _ in range(6):
+        lost.record_repeat(ref_of(ended).key)
+    for now, quotas in ((100.0, before), (100.0 + TIMES.lost, before)):
+        lost.observe(by_key(ended), {}, {}, now, (), quotas)
+        assert not lost.message(ended, now)
+    lost.observe(by_key(ended), {}, {}, 100.0 + TIMES.lost, (), after)
+    assert bool(lost.message(ended, 100.0 + TIMES.lost)) == is_due
+    lost.observe(by_key(ended), {}, {}, 100.0 + TIMES.lost, (), [quota(4)])
+    assert not lost.message(ended, 100.0 + TIMES.lost), "others were faster"
+
+
 @cache
 def wave_group(name: str) -> Object:
     return group(job(name), "Pending")

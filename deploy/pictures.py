@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compiler.cluster_state.cluster_state import ClusterState, load_state
 from compiler.comparison.compare import Comparison, Revision, compare
-from compiler.comparison.page import comparison_base
+from compiler.comparison.render import comparison_base
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository, compile_specs
 from compiler.reading import read_specs

@@ -1,4 +1,6 @@
-"""Comparisons as text, as Markdown for a comment on a pull request, as SARIF and as plain data."""
+"""Comparisons as text, as Markdown for a comment on a pull request, as SARIF, as plain data, and as the page of the
+report: the new plan, and next to it the cluster before.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from compiler.kubernetes import API_VERSION
 from compiler.outcome import PodsByNode
 from compiler.views.data import source_entry
 from compiler.views.heat_map import changed_heat_map
+from compiler.views.report.page import Base, report_page
 
 if TYPE_CHECKING:
     from compiler.outputs import ClusterDiffEntry, DiffDocument, FindingEntry, JobChangeEntry, QueueChangeEntry
@@ -359,3 +362,19 @@ def _folded_pairs(pairs: Sequence[tuple[Diagnostic, Diagnostic]]) -> Iterator[tu
 
 def _changed_row(before: Diagnostic, after: Diagnostic) -> str:
     return f"{_finding_row(after)} (before: {before.message})"
+
+
+def comparison_page(comparison: Comparison, base: str) -> str | None:
+    """Return the HTML; None where a commit is rejected and has no plan. base: what the old revision is called."""
+    found, after = comparison_base(comparison, base), comparison.after
+    return None if found is None or after is None else report_page(after, found)
+
+
+def comparison_base(comparison: Comparison, base: str) -> Base | None:
+    """Return the base for the page; None where a commit is rejected and has no plan."""
+    before, after = comparison.before, comparison.after
+    if before is None or after is None or not before.ok or not after.ok:
+        return None
+    (entry,) = comparison_document([comparison], base, "")["clusters"]
+    changes = [{**job, **dict(zip(("verb", "verbs"), VERBS[job["change"]], strict=True))} for job in entry["jobs"]]
+    return Base(base, before, changes)

@@ -28,8 +28,13 @@ from compiler.cli.inputs import (
 from compiler.cli.reading_cache import ReadingCache
 from compiler.cluster_state.cluster_state import ClusterState
 from compiler.comparison.compare import MOST_PLANS, Comparison, Revision, compare
-from compiler.comparison.page import comparison_page
-from compiler.comparison.render import comparison_document, comparison_markdown, comparison_sarif, comparison_text
+from compiler.comparison.render import (
+    comparison_document,
+    comparison_markdown,
+    comparison_page,
+    comparison_sarif,
+    comparison_text,
+)
 from compiler.outcome import FailLevel, Outcome
 from compiler.pipeline import CommandLimit, compile_specs
 from compiler.reading import read_specs

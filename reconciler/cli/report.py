@@ -107,7 +107,7 @@ def _page_against(ctx: click.Context, inputs: CompileInputs, base: str, fail_on:
     """Return the page against a revision, and whether the command fails."""
     from compiler.cli.executor import open_executor
     from compiler.comparison.compare import compare
-    from compiler.comparison.page import comparison_page
+    from compiler.comparison.render import comparison_page
     from reconciler.cli.diff import read_sides, revision_reader
 
     if inputs.lock_file is not None:

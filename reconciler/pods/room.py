@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import filterfalse
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from compiler.cluster_state.cluster_state import StateError
 from compiler.cluster_state.nodes import observed_node, offered_amounts
 from compiler.cluster_state.pods import RequestCache, live_pod_spec
@@ -75,7 +77,10 @@ class Room:
         affinity = (spec.get("affinity") or {}).get("nodeAffinity")
         if not affinity or not node:
             return True
-        asked = pod_spec(PodSpecModel.model_validate({"containers": [], "affinity": {"nodeAffinity": affinity}}))
+        try:
+            asked = pod_spec(PodSpecModel.model_validate({"containers": [], "affinity": {"nodeAffinity": affinity}}))
+        except ValidationError:  # of a newer API server: the scheduler decides
+            return True
         requirement = frozenset[tuple[str, str]](), asked.node_affinity, TOLERATE_ALL, "", "", None
         return bool(NodeMasks([observed_node(node)]).nodes_matching(requirement))
 

@@ -271,8 +271,16 @@ def test_a_pod_that_comes_back_waits_for_a_plan_where_its_node_offers_less_than_
     assert (unlike != p.fingerprint) == (not returns), "the plan rests on it"
 
 
-@pytest.mark.parametrize("asks", ["selector", "affinity"])
-@pytest.mark.parametrize(("zone", "is_lifted"), [("z", True), ("other", False)])
+@pytest.mark.parametrize(
+    ("asks", "zone", "is_lifted"),
+    [
+        ("", "z", True),
+        ("", "other", False),
+        ("In", "z", True),
+        ("In", "other", False),
+        pytest.param("InFuture", "other", True, id="of a newer API server"),
+    ],
+)
 def test_a_pod_that_comes_back_is_not_given_a_node_whose_labels_have_changed(
     world: PodsWorld, asks: str, zone: str, is_lifted: bool
 ) -> None:
@@ -280,10 +288,10 @@ def test_a_pod_that_comes_back_is_not_given_a_node_whose_labels_have_changed(
     the bind timeout."""
     world.plan(planned("g", "keep", n1=2))
     lost = pod("g", 0)
-    rows = [{"key": "zone", "operator": "In", "values": ["z"]}]
+    rows = [{"key": "zone", "operator": asks, "values": ["z"]}]
     terms = {"nodeSelectorTerms": [{"matchExpressions": rows}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    lost["spec"] |= {"nodeSelector": {"zone": "z"}} if asks == "selector" else {"affinity": affinity}
+    lost["spec"] |= {"affinity": affinity} if asks else {"nodeSelector": {"zone": "z"}}
     changed = node("n1")
     changed["metadata"]["labels"]["zone"] = zone
     p = world.act(live_job("g"), lost, pod("g", 1, "n1"), changed)

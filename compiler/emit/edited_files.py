@@ -87,7 +87,7 @@ class FileEditor:
         whole = {document.identity: document for document in documents}
         splices = [self._splice(whole[edit.document.identity], edit) for edit in edits]
         pieces, end = list[str](), 0
-        for splice in sorted(set(splices), key=lambda splice: (splice.start, splice.end)):
+        for splice in sorted(dict.fromkeys(splices), key=lambda splice: (splice.start, splice.end)):
             if splice.start < end:
                 raise _RefusedError
             pieces += (self.text[end : splice.start], splice.text)

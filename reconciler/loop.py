@@ -240,6 +240,7 @@ def keep_house(parts: Parts, seen: Seen, target: Target, allowed: Allowed) -> No
     for part in parts.all:
         part.forget_except(known)
     if acts:
+        parts.planning.copy.recheck()
         hands.keeper.keep_whole(inventory, declared | seen.observation.objects.keys(), int(hands.wall_clock()))
         parts.voices.publisher.recheck()
 

@@ -45,7 +45,8 @@ class KeptPlan:
 
 @dataclass(slots=True)
 class PlanCopy:
-    """Reads and writes the copy. Writing is done by a thread of its own, after everything that is urgent."""
+    """Reads and writes the copy. Writing is done by a thread of its own, after everything that is urgent. _written: by
+    name of the ConfigMaps of the copy that this process has written, the checksum of the content."""
 
     client: Client
     namespace: str
@@ -54,6 +55,8 @@ class PlanCopy:
     max_chunks: int = MAX_CHUNKS
     _slot: str = "b"
     _stored: tuple[str, str] = ("", "")
+    _written: Mapping[str, int] = field(default_factory=dict)
+    _checks: int = 0
     _next_at: float = 0.0
     _retry_at: float = 0.0
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "plan-copy"))
@@ -79,6 +82,23 @@ class PlanCopy:
             except RuntimeError as error:  # no thread can be started
                 self._note_failure(retry_at)
                 self.heartbeat.record_error(error)
+
+    def recheck(self) -> None:
+        """Let the copy be written again if one of its ConfigMaps, another one at each call, was deleted or changed by
+        hand."""
+        if not self._written or (self._writing is not None and not self._writing.done()):
+            return
+        self._checks += 1
+        name = sorted(self._written)[self._checks % len(self._written)]
+        try:
+            found = self.client.get_briefly(Ref("v1", "ConfigMap", self.namespace, name))
+        except NotFound:
+            found = {}
+        except ApiError:
+            return
+        if _checksum(found) != self._written[name]:
+            log.warning("a part of the copy of the plan was deleted or changed by hand; it is written again")
+            self._stored, self._written = ("", ""), {}
 
     def wait(self) -> None:
         """Wait for the end of a write."""
@@ -109,13 +129,16 @@ class PlanCopy:
             log.warning("the plan is too large for a copy in the cluster", extra={"bytes": len(packed)})
             return
         slot = "a" if self._slot == "b" else "b"
+        written = dict[str, int]()
         chunks = [packed[at : at + CHUNK] for at in range(0, len(packed), CHUNK)]
         for index, chunk in enumerate(chunks):
-            self._put(f"{self.ref.name}-{slot}-{index}", {"binaryData": {_CHUNK_KEY: base64.b64encode(chunk).decode()}})
+            content = {"binaryData": {_CHUNK_KEY: base64.b64encode(chunk).decode()}}
+            self._put(f"{self.ref.name}-{slot}-{index}", content, written)
         checksum = zlib.crc32(packed)
         head = {"version": FORMAT_VERSION, "commit": plan.snapshot.commit, "slot": slot, "chunks": len(chunks)}
-        self._put(self.ref.name, {"data": {_HEAD_KEY: json.dumps({**head, "checksum": checksum}, indent=1) + "\n"}})
-        self._slot = slot
+        text = json.dumps({**head, "checksum": checksum}, indent=1) + "\n"
+        self._put(self.ref.name, {"data": {_HEAD_KEY: text}}, written)
+        self._slot, self._written = slot, written
 
     def read(self) -> KeptPlan | None:
         """Return the copy; None if none can be read. Raises ApiError."""
@@ -142,10 +165,15 @@ class PlanCopy:
             tree = Repository(files, data["tree"]["dates"])
         return KeptPlan(Snapshot.from_json(data["snapshot"]), tree)
 
-    def _put(self, name: str, content: Mapping[str, Any]) -> None:
+    def _put(self, name: str, content: Mapping[str, Any], written: dict[str, int]) -> None:
         self.heartbeat.beat()
         metadata = {"namespace": self.namespace, "name": name, "labels": memory_labels(self.cluster)}
         self.client.apply_anyway({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content})
+        written[name] = _checksum(content)
+
+
+def _checksum(content: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps([content.get("data"), content.get("binaryData")], sort_keys=True).encode())
 
 
 def _pack(plan: KeptPlan) -> bytes:

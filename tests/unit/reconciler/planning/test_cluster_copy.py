@@ -101,6 +101,27 @@ def test_a_new_commit_is_kept_at_once_and_a_new_plan_of_it_not_too_often(cluster
     assert written == [True, False, False, True, False, True], "an idle cluster is not written"
 
 
+@pytest.mark.parametrize("part", ["-plan", "-plan-a-0"])
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_a_copy_that_was_deleted_or_changed_by_hand_is_written_again(
+    cluster: FakeCluster, part: str, is_deleted: bool
+) -> None:
+    """It stayed away until the next commit: a restart without a git server then had no plan."""
+    copy = copy_in(cluster)
+    is_written(cluster, copy, 0.0)
+    for _ in range(2):
+        copy.recheck()
+    assert not is_written(cluster, copy, 60.0), "it is whole"
+    path = next(path for path in cluster.objects if path.endswith(part))
+    found = cluster.objects.pop(path)
+    if not is_deleted:
+        cluster.objects[path] = {**found, "data": {"plan.json": "{}"}, "binaryData": {}}
+    for _ in range(2):
+        copy.recheck()
+    assert is_written(cluster, copy, 120.0)
+    assert copy_in(cluster).read() == KEPT
+
+
 def test_a_copy_that_is_refused_is_not_tried_with_each_pass(cluster: FakeCluster) -> None:
     """Seen once: a copy of the plan that the server refuses was written again with each pass."""
     copy = copy_in(cluster)

@@ -193,9 +193,10 @@ def _goes_on(inventory: Inventory, job: Object) -> bool:
 
 
 def _has_never_begun(seen: Seen, job: Object) -> bool:
-    """Return whether Volcano ended the job without a pod: it has had no run, and is made again."""
-    key = ref_of(job).key
-    is_unstarted = _is_entered(seen.inventory, job) and not seen.inventory.entries[key].started
+    """Return whether Volcano ended the job without a pod: it has had no run, and is made again. Without an
+    inventory its status decides."""
+    key, is_entered = ref_of(job).key, _is_entered(seen.inventory, job)
+    is_unstarted = not seen.inventory.entries[key].started if is_entered else seen.inventory.is_lost
     return is_unstarted and is_given_up(job) and not seen.pods.get(key)
 
 

@@ -226,6 +226,19 @@ def test_a_job_terminated_before_its_first_pod_has_had_no_run(part: RunsPart, ha
     assert (ref_of(job).key in now.inventory.runs) == has_started
 
 
+@pytest.mark.parametrize(("phases", "is_over"), [(["Pending", "Terminated"], False), (["Running", "Terminated"], True)])
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_job_terminated_before_its_first_pod_has_had_no_run_where_the_inventory_is_lost(
+    part: RunsPart, phases: list[str], is_over: bool, is_lost: bool
+) -> None:
+    """gangplan's namespace was deleted: the job was made again, counted as over meanwhile, and never ran."""
+    status = {"state": {"phase": phases[-1]}, "conditions": [{"status": phase} for phase in phases]}
+    job = {**live(VOLCANO, "Job", "quoted", annotations={DIGEST_ANNOTATION: DIGEST}), "status": status}
+    now = looking_at(Inventory(is_lost=is_lost), job)
+    part.record_ends(now, planned(Manifest(4, job, DIGEST)))
+    assert (ref_of(job).key in now.inventory.runs) == (is_over or not is_lost), "another's may have had pods"
+
+
 FOO: Object = {**live("example.org/v1", "FooJob", "foo"), "spec": {"ttlSecondsAfterFinished": 10}}
 
 

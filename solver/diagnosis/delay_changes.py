@@ -111,15 +111,16 @@ def _after_first(turn: Turn, w: World, first: int) -> World:
     """Return the empty cluster where the first gang has started, before all else; unchanged where pod rules matter."""
     state = turn.case.state
     other, placed = GangDiagnosis.of(state, first), sorted({*state.kept_placements, *state.started_placements})
-    excluded = turn.diagnosis.exclusions.get(first, frozenset())
+    if has_pod_rules(turn.case.gang) or has_pod_rules(other.gang):
+        return w
 
     def empty(case: GangDiagnosis, w: World, excluded: frozenset[int]) -> World:
         ended = tuple(i for i in placed if i != case.index)
         return replace(w, gang=replace(w.gang, running=()), ended_gangs=ended, excluded=excluded)
 
-    alone = empty(other, other.current_world, excluded)
+    alone = empty(other, other.current_world, turn.diagnosis.exclusions.get(first, frozenset()))
     pods = other.question(alone).placement() if other.fits_queues(alone) else None
-    if pods is None or has_pod_rules(turn.case.gang) or has_pod_rules(other.gang):
+    if pods is None:
         return w
     then = empty(turn.case, w, turn.excluded)
     return then.with_change(repairs.StartOfGang(first), served_first=(first, pods), with_pod_rules=False)

@@ -18,8 +18,8 @@ def ends_of_gangs(case: GangDiagnosis) -> list[Family[Any]]:
     else any pods."""
     state, kept = case.state, case.state.kept_placements
     soonest = sorted(state.expected_ends, key=lambda i: (state.expected_ends[i], state.problem.gangs[i].age, i))
-    largest = sorted(kept, key=lambda i: (sum(p.pods for p in kept[i]), i), reverse=True)
-    prefixes = (soonest, partial(_without_distant, case)), (largest, partial(_smallest_alone, case))
+    smallest = sorted(kept, key=lambda i: (sum(p.pods for p in kept[i]), i))
+    prefixes = (soonest, partial(_without_distant, case)), (smallest[::-1], partial(_one_alone, case, smallest))
     found: list[Family[Any]] = [
         Family(EndOfGangs, range(1, len(order) + 1), partial(_end_first, case, order), kind="ends", finish=finish)
         for order, finish in prefixes
@@ -52,10 +52,8 @@ def _without_distant(case: GangDiagnosis, w: World) -> World | None:
     return _least_ends(case, w, near if is_enough else chosen)
 
 
-def _smallest_alone(case: GangDiagnosis, w: World) -> World | None:
+def _one_alone(case: GangDiagnosis, smallest: Sequence[int], w: World) -> World | None:
     """Return the world after the end of the smallest gang that suffices alone, else of no more than it needs."""
-    kept = case.state.kept_placements
-    smallest = sorted(kept, key=lambda i: (sum(p.pods for p in kept[i]), i))
     for i in smallest[: case.state.options.budget.single_ends]:
         if case.lets_start(alone := _ended(case, w, (i,))):
             return alone

@@ -93,11 +93,11 @@ def fewer_pods(w: World) -> list[Family[int]]:
         return []
     needs, least = required_pods(gang, (0,) * len(gang.roles))
     minima = range(min(least, gang.minimum) - 1, max(sum(needs), 1) - 1, -1)
-    found = [Family(repairs.FewerPods, minima, _set_gang_minimum)]
-    for role, need in reversed(tuple(enumerate(needs))):
-        counts, make = _replica_counts(role, need, gang), partial(_set_replicas, role)
-        found.insert(0, Family(repairs.FewerPods, counts, make, kind=("pods", role)))
-    return found
+    roles = [
+        Family(repairs.FewerPods, _replica_counts(role, need, gang), partial(_set_replicas, role), kind=("pods", role))
+        for role, need in enumerate(needs)
+    ]
+    return [*roles, Family(repairs.FewerPods, minima, _set_gang_minimum)]
 
 
 def _replica_counts(role: int, need: int, gang: Gang) -> range:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from solver.diagnosis.case import GangDiagnosis
@@ -13,8 +13,6 @@ from solver.diagnosis.world import Family, World
 
 ChangeSet = tuple[Family[Any], ...]
 """In the order in which the changes are made."""
-Steps = dict[Family[Any], Any]
-"""How much of each change."""
 
 
 @dataclass(frozen=True)
@@ -53,36 +51,41 @@ def least_world(case: GangDiagnosis, start: World, some: ChangeSet) -> tuple[Cha
     """Return a part of the set of which nothing can be spared, and the world after the least step of each, the
     costliest first; no world where not even the last steps of all suffice."""
 
-    def made(steps: Steps) -> World | None:
+    @cache
+    def world_after(*steps: tuple[Family[Any], int]) -> World | None:
+        """Return the world after these steps, by their numbers; None where the gang does not start in it."""
         w = start
-        for family in some:
-            if family in steps:
-                if family.leaves_nodes and not case.fits_nodes(w):
-                    return None
-                w = family.make(w, steps[family])
-        return w
+        for family, number in steps:
+            if family.leaves_nodes and not case.fits_nodes(w):
+                return None
+            w = family.make(w, family.steps[number])
+        return w if w.changes and case.lets_start(w) else None
 
-    def starts(steps: Steps) -> bool:
-        w = made(steps)
-        return w is not None and bool(w.changes) and case.lets_start(w)
+    def tried(numbers: Mapping[Family[Any], int]) -> World | None:
+        return world_after(*((family, numbers[family]) for family in some if family in numbers))
 
-    most = {family: family.steps[-1] for family in some}
-    if not starts(most):
+    most = {family: len(family.steps) - 1 for family in some}
+    if tried(most) is None:
         return some, None
-    cheapest_first: Sequence[Family[Any]] = sorted(some, key=lambda family: family.cost)
+    needed: Sequence[Family[Any]] = sorted(some, key=lambda family: family.cost)
     if len(some) > 1:
-        cheapest_first = minimal_subset(cheapest_first, lambda rest: starts({family: most[family] for family in rest}))
-    steps = {family: most[family] for family in cheapest_first}
-    for family in [family for family in reversed(cheapest_first) if len(family.steps) > 1]:
-        least = first_sufficient(family.steps, partial(_starts_at, starts, steps, family))
+        needed = minimal_subset(needed, lambda rest: tried({family: most[family] for family in rest}) is not None)
+    numbers = {family: most[family] for family in needed}
+    for family in reversed(needed):
+        least = first_sufficient(range(len(family.steps)), partial(_starts_at, tried, numbers, family))
         if least is None:  # the last step sufficed before, and no further question may be asked
             return some, None
-        steps[family] = least
-    w = made(steps)
-    for family in steps:
+        numbers[family] = least
+    w = tried(numbers)
+    for family in needed:
         w = None if w is None else family.finish(w)
-    return tuple(steps), w
+    return tuple(needed), w
 
 
-def _starts_at(starts: Callable[[Steps], bool], steps: Steps, family: Family[Any], step: object) -> bool:
-    return starts({**steps, family: step})
+def _starts_at(
+    tried: Callable[[Mapping[Family[Any], int]], World | None],
+    numbers: Mapping[Family[Any], int],
+    family: Family[Any],
+    number: int,
+) -> bool:
+    return tried({**numbers, family: number}) is not None

@@ -96,6 +96,11 @@ def submodule_diagnostic(name: str) -> Diagnostic:
     )
 
 
+def is_read(path: str, is_built: bool) -> bool:
+    """Return whether a file is read: a manifest, or any file with a name for us below a kustomization."""
+    return is_manifest(path) or (is_built and file_name_diagnostic(path) is None)
+
+
 def file_name_diagnostic(name: str) -> Diagnostic | None:
     """Return the finding on a file name with control characters or invalid UTF-8, else None."""
     if _CONTROL_CHARACTERS.search(name):

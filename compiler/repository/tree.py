@@ -20,6 +20,7 @@ from compiler.repository.paths import (
     PathRules,
     file_name_diagnostic,
     is_manifest,
+    is_read,
     is_suspicious_link,
     printable_name,
     submodule_diagnostic,
@@ -172,7 +173,7 @@ def _files_below(
             yield symlink_diagnostic(name)
     elif stat.S_ISDIR(mode):
         yield from _files_in_folder(root, name, rules, is_built)
-    elif is_manifest(name) or (is_built and stat.S_ISREG(mode) and file_name_diagnostic(name) is None):
+    elif is_read(name, is_built and stat.S_ISREG(mode)):
         if (bad_name := file_name_diagnostic(name)) is not None:
             yield bad_name
         elif stat.S_ISREG(mode):

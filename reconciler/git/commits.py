@@ -20,7 +20,7 @@ from compiler.repository.paths import (
     ROOT_FOLDERS,
     PathRules,
     file_name_diagnostic,
-    is_manifest,
+    is_read,
     is_suspicious_link,
     submodule_diagnostic,
     symlink_diagnostic,
@@ -82,7 +82,7 @@ def _readable_blobs(commit: Commit, folder: str, rules: PathRules) -> tuple[dict
             refused.append(submodule_diagnostic(path))
         elif entry.mode == Blob.link_mode:
             refused += [symlink_diagnostic(path)] if is_suspicious_link(path) else []
-        elif not is_manifest(path) and (not path.startswith(built) or file_name_diagnostic(path) is not None):
+        elif not is_read(path, is_built=path.startswith(built)):
             continue
         elif problem := file_name_diagnostic(path):
             refused.append(problem)

@@ -34,8 +34,8 @@ class LostJobs:
     """idle_since: uid of a job without any progress -> since when, on the clock. busy_until: uid of an idle job -> when
     the controller last served one created with it. due_at: uid of an idle job -> when it counts as lost. By Ref.key:
     repeats, how often it was recreated; given_up, ended by the controller although it never began; refused_jobs, why
-    one that was given up, or recreated without success, keeps no room: most likely a quota refuses it. Uids of
-    jobs that were given up: exceeded, for which their quotas ever had no room; fitting, of those, which fit now."""
+    one that was given up, or recreated without success, keeps no room: most likely a quota refuses it. exceeded:
+    uids of jobs that were given up, for which their quotas ever had no room."""
 
     timings: RunTimings = TIMINGS.runs
     idle_since: dict[str, float] = field(default_factory=dict)
@@ -45,7 +45,6 @@ class LostJobs:
     given_up: frozenset[str] = frozenset()
     refused_jobs: dict[str, str] = field(default_factory=dict)
     exceeded: set[str] = field(default_factory=set)
-    fitting: set[str] = field(default_factory=set)
 
     def observe(
         self,
@@ -63,23 +62,24 @@ class LostJobs:
         self.given_up = frozenset(ended).difference(started)
         idle = {key: job for key, job in without_pods.items() if _is_idle(job, objects, key in started)}
         idle |= {key: ended[key] for key in sorted(self.given_up)}
-        self._note_quotas([ended[key] for key in sorted(self.given_up)], quotas)
+        fitting = self._fitting_again([ended[key] for key in sorted(self.given_up)], quotas)
         served = jobs.keys() - idle.keys()
         self._note_waits(idle, [uid_of(jobs[key]) for key in served if not is_terminating(jobs[key])], now)
         last_served = max((created_at(jobs[key]) for key in served if _phase(jobs[key])), default="")
         backlog = len(idle) - len(self.given_up) - 1
         self.due_at = {uid_of(job): self._due_at(key, job, last_served, backlog) for key, job in idle.items()}
+        self.due_at |= {uid: self.idle_since[uid] + self.timings.lost for uid in fitting}
         for key in [key for key in self.repeats if pods.get(key)]:
             del self.repeats[key]
         refused = without_pods.keys() & (self.given_up | self.repeats.keys())
         self.refused_jobs = {key: _refusal(self.repeats.get(key, 0)) for key in sorted(refused)}
 
-    def _note_quotas(self, jobs: Iterable[Object], quotas: Collection[Object]) -> None:
-        """Note which of the jobs that were given up exceeded their quotas, and fit now."""
+    def _fitting_again(self, jobs: Iterable[Object], quotas: Collection[Object]) -> set[str]:
+        """Return uids of the jobs that were given up and exceeded their quotas, and fit now."""
         exceeds = {uid_of(job): _exceeds_quotas(job, quotas) for job in jobs}
         exceeding = {uid for uid, found in exceeds.items() if found}
         self.exceeded = (self.exceeded | exceeding) & exceeds.keys()
-        self.fitting = self.exceeded - exceeding
+        return self.exceeded - exceeding
 
     def _note_waits(self, idle: Mapping[str, Object], served: Collection[str], now: float) -> None:
         """Note since when each idle job waits, and how long the controller was busy with jobs created with it. served:
@@ -94,8 +94,7 @@ class LostJobs:
         """Return when an idle job counts as lost. last_served: when the newest served job was created."""
         since = self.idle_since[uid_of(job)]
         if key in self.given_up:
-            has_room = uid_of(job) in self.fitting
-            return since + (self.timings.lost if has_room else self._patience(key, is_sure=True))
+            return since + self._patience(key, is_sure=True)
         patience = self._patience(key, last_served > created_at(job), self.timings.per_waiting_job * backlog)
         return self.busy_until.get(uid_of(job), since) + patience
 

@@ -1,4 +1,4 @@
-"""What waiting jobs are told, as data: a small repository, and the sentences of its reasons and repairs."""
+"""Reasons and repairs of waiting jobs, as data: a small repository, and the sentences that are reported."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tests.builders.declared import GPU, Object
 
 _EXPECTED = ("says", "says_no", "facts", "actions", "never", "reasons", "repaired")
 """Of the jobs that are named. says: code -> sentence. facts: code -> some facts of its sentence. says_no, reasons:
-codes, of those that are not told and of all reasons. repaired: the code of the repair whose patch starts job `asks`."""
+codes, of those that are not reported and of all reasons. repaired: the code of the repair whose patch starts the job
+`asks`."""
 
 
-def assert_advice(told: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
-    """told: one case, or several that belong together."""
-    for case in told if isinstance(told, list) else [told]:
+def assert_advice(cases: Mapping[str, Any] | list[Mapping[str, Any]]) -> None:
+    """cases: one, or several that belong together."""
+    for case in cases if isinstance(cases, list) else [cases]:
         _assert_case(case)
 
 

@@ -284,8 +284,8 @@ def test_a_pod_that_comes_back_waits_for_a_plan_where_its_node_offers_less_than_
 def test_a_pod_that_comes_back_is_not_given_a_node_whose_labels_have_changed(
     world: PodsWorld, asks: str, zone: str, is_lifted: bool
 ) -> None:
-    """Its gang runs on there, so the plan keeps the place; the pod was never bound, and nothing was planned anew before
-    the bind timeout."""
+    """Its gang runs on there, so the plan keeps the place; the pod was never bound, and waited for the bind
+    timeout."""
     world.plan(planned("g", "keep", n1=2))
     lost = pod("g", 0)
     rows = [{"key": "zone", "operator": asks, "values": ["z"]}]
